@@ -209,7 +209,7 @@ async def test_limits_places_and_types_change_while_it_runs(page: Page, product:
     await press(page, guest.get_by_role("button", name="Set limits"), "The limits of each guest are set.")
     assert (await product.api("/api/limits"))[0]["turns"] == 7
     await press(page, guest.get_by_role("button", name="As configured"), "The limits of each guest are as configured.")
-    await page.get_by_label("Place").fill("telegram:-100456")
+    await page.get_by_role("textbox", name="Place").fill("telegram:-100456")
     await page.get_by_role("combobox", name="Who is heard there").select_option("admins")
     await press(page, page.get_by_role("button", name="Set who is heard"), "telegram:/-100456: admins.")
     place = page.get_by_role("table", name="Places").locator("tbody tr")
@@ -230,6 +230,20 @@ async def test_limits_places_and_types_change_while_it_runs(page: Page, product:
     await expect(page.get_by_role("table", name="Audit")).to_contain_text("sub-type.change")
 
 
+async def test_the_logs_show_what_every_process_said_as_it_comes_and_of_one_turn(page: Page, product: Product) -> None:
+    hal = await member(page, product, "Hal")
+    await page.goto("/logs?q=nothing-says-this-yet")
+    await expect(page.get_by_text("Nothing like that was logged")).to_be_visible()
+    await page.goto("/logs")
+    await expect(page.locator(".lines li").first).to_be_visible()
+    await page.goto(f"/trace?id={key_of(hal)}")
+    await expect(page.locator("#hops b", has_text="turn began").first).to_be_visible()
+    link = page.get_by_role("link", name="What was logged about this turn")
+    turn = (await link.get_attribute("href") or "").partition("q=")[2]
+    await link.click()
+    await expect(page.get_by_label("Part of a line")).to_have_value(turn)
+
+
 async def test_a_dead_letter_is_tried_again_or_dropped(page: Page, product: Product) -> None:
     with Redis.from_url(embedded_url(product.data_dir), protocol=2) as redis:
         for number in (1, 2):
@@ -246,17 +260,3 @@ async def test_a_dead_letter_is_tried_again_or_dropped(page: Page, product: Prod
     await press(page, letters.filter(has_text="poison 2").get_by_role("button", name="Drop"), "The message is dropped.")
     await expect(page.get_by_text("Nothing was given up.")).to_be_visible()
     assert {"dead-letter.retry", "dead-letter.drop"} <= {action for action, _ in await audited(product)}
-
-
-async def test_the_logs_show_what_every_process_said_as_it_comes_and_of_one_turn(page: Page, product: Product) -> None:
-    hal = await member(page, product, "Hal")
-    await page.goto("/logs?q=nothing-says-this-yet")
-    await expect(page.get_by_text("Nothing like that was logged")).to_be_visible()
-    await page.goto("/logs")
-    await expect(page.locator(".lines li").first).to_be_visible()
-    await page.goto(f"/trace?id={key_of(hal)}")
-    await expect(page.locator("#hops b", has_text="turn began").first).to_be_visible()
-    link = page.get_by_role("link", name="What was logged about this turn")
-    turn = (await link.get_attribute("href") or "").partition("q=")[2]
-    await link.click()
-    await expect(page.get_by_label("Part of a line")).to_have_value(turn)
