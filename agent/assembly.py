@@ -45,7 +45,7 @@ from agent.models.selection import Models, prices_of
 from agent.prompts.skills import skill_tools
 from agent.prompts.system import RuntimeFacts, SkillLayers, SystemPrompts
 from agent.runtime.claude import ClaudeEngine, is_claude
-from agent.runtime.commit import Commits, counting_turns, tracing_turns, wakes_waiting_turns
+from agent.runtime.commit import Commits, counting_turns, naming_people, tracing_turns, wakes_waiting_turns
 from agent.runtime.compaction import Compactor, Summarizer
 from agent.runtime.control import ApprovalDecisions, ButtonPresses, ControlService, answering_commands
 from agent.runtime.relay import FileServer, Relay
@@ -86,6 +86,7 @@ from gateway.scrub import Scrubber
 from gateway.scrub.vault import seal_of
 from gateway.store import Store, open_store
 from gateway.store.foreign import ForeignDatabases
+from gateway.telemetry.logs import send_lines
 from gateway.telemetry.spans import open_spans
 
 # Tells whether the author of a command may have tasks split among sub-agents: only those read of it in /help.
@@ -437,6 +438,7 @@ class _Parts:
             wakes_waiting_turns(self._ends.ring),
             tracing_turns(self._spans),
             counting_turns(self._health.tally),
+            naming_people(self._bus.operator),
         )
 
 
@@ -528,6 +530,7 @@ async def serve(settings: Settings, scrubber: Scrubber, stopping: asyncio.Event)
                 group.create_task(showing_access(keeper, bus.keep_named)),
                 group.create_task(announcing(settings, bus=bus, store=store, scrubber=scrubber, clock=clock).watch()),
                 group.create_task(note_queue(bus.operator)),
+                group.create_task(send_lines(bus.operator)),
                 group.create_task(run_aside(partial(_serve_control, worker_id, settings, clients, scrubber, clock))),
             ]
             end_loading()

@@ -412,3 +412,4 @@ STATUS_EVERY_S: Final = 1.0  # between two rounds of edits: a group may be writt
 STATUS_WAITS_AFTER_S: Final = 2.0  # a sub-agent that is queued for longer is said to wait
 STATUS_INSIST_S: Final = 30.0  # for bus and store to come back; what the store has by then is not forgotten
 STATUS_TURNS_MAX: Final = 500  # whose lines a process remembers: more than it runs at a time
+NAMES_KNOWN_MAX: Final = 1_000  # of people who spoke last: the names of others are written down once more

@@ -43,7 +43,7 @@ from gateway.process import end_loading, guard_streams, report_ready, run_to_exi
 from gateway.retry import RetryPolicy, retry_until_available
 from gateway.scrub import Scrubber
 from gateway.scrub.vault import scrubber_of, vault_keys
-from gateway.telemetry.logs import configure_logs
+from gateway.telemetry.logs import configure_logs, send_lines
 
 try:
     from uvloop import new_event_loop
@@ -92,9 +92,12 @@ async def _serve_until_signalled(settings: Settings, names: tuple[str, ...], scr
 async def serve(settings: Settings, names: tuple[str, ...], scrubber: Scrubber, stopping: asyncio.Event) -> None:
     """Run these channels until `stopping`. Raises `ConfigError` when no platform accepts us."""
     bus = await retry_until_available(lambda: _open_bus(settings), RetryPolicy(for_s=BUS_WAIT_S))
+    sending = asyncio.create_task(send_lines(bus.operator))
     try:
         await ChannelSupervisor(settings, names, scrubber, bus, stopping).run()
     finally:
+        sending.cancel()
+        await asyncio.gather(sending, return_exceptions=True)
         await bus.close()
 
 

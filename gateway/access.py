@@ -135,6 +135,11 @@ class AccessService:
         await self.project()
         return has_changed
 
+    def role_of(self, person: SessionKey, granted: str) -> GrantRole | None:
+        """Return the role of a person with this grant (empty: none), by what the configuration says of him as well;
+        None for a stranger."""
+        return self._policy.role_of(person.owner, granted or None)
+
     async def blocked_through(self, person: SessionKey) -> SessionKey | None:
         """Return the linked account whose block holds for this one as well; None if there is none."""
         held = await self.book.projection()

@@ -84,6 +84,13 @@ SUGGESTIONS_BURST: Final = 20  # of them at once: a word in one go
 CHANNEL_REPORT_TTL_S: Final = 15.0
 QUEUE_NOTED_EVERY_S: Final = 5.0  # a plot of ten minutes on a page is a few hundred pixels wide
 QUEUE_PAST_S: Final = 600  # what the operator's page shows
+LOG_LINES_KEPT: Final = 5_000  # of all processes, for the operator's page: some megabytes
+LOG_LINES_KEPT_S: Final = 86_400
+LOG_LINES_PENDING_MAX: Final = 1_000  # of one process, while the bus is away
+LOG_LINES_EVERY_S: Final = 2.0
+LOG_LINE_CHARS_MAX: Final = 4_000
+TALLY_SLOT_S: Final = 300  # a day on a page is a few hundred pixels wide
+TALLY_PAST_S: Final = 86_400  # 288 hashes of some dozen numbers: half a megabyte
 MODEL_TROUBLES_TTL_S: Final = 86_400  # a model that nobody asked for a day may have been mended since
 
 # --- store
@@ -145,6 +152,7 @@ HTTP_UNREAD_BYTES_MAX: Final = 1024 * 1024  # thrown away meanwhile, since most 
 HTTP_WRITE_S: Final = 30.0  # for an answer that its caller does not fetch
 HTTP_KEEP_ALIVE_S: Final = 75  # longer than proxies keep theirs (nginx: 60 s): none sends into a closing one
 ADMIN_IDLE_S: Final = 15 * 60.0  # without a request, an admin role that is on demand rests: it takes 90 MB, and 1 s
+SIGN_IN_S: Final = 12 * 3600  # of a browser on the dashboard: a working day, and a forgotten one ends by itself
 ADMIN_BODY_BYTES_MAX: Final = 1024 * 1024  # the longest that an operator sends is the prompt of a sub-agent
 WEBHOOK_BODY_BYTES_MAX: Final = 2 * 1024 * 1024  # Telegram drops updates of more than 512 KiB; others stay far below
 

@@ -6,6 +6,7 @@ stays.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -16,12 +17,15 @@ from agent.engine import AfterTurn, Finished, Turn, newest_of, reply_id_of
 from agent.features.commands import CommandReply, Meant, Offer, offering, retry_offers
 from agent.features.titles import nameable, title_reply
 from agent.features.usage import spent_sentence
+from agent.limits import NAMES_KNOWN_MAX
 from agent.texts import CUT_NOTE, STOPPED_NOTE, YIELDED_WORD, failure_sentence, removed_note, unchecked_notes
-from gateway.contracts.errors import BudgetSpent
+from gateway.bus.operator import Operator
+from gateway.contracts.errors import BudgetSpent, BusError
+from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import Button, CleanText, Reply, ReplyKind, clipped, joined, literal_text
 from gateway.contracts.ports import Clock, SpanSink
 from gateway.contracts.sessions import Effect, Entry, EntryKind, Role, TurnCommit, TurnState
-from gateway.contracts.subagents import Barrier
+from gateway.contracts.subagents import Barrier, is_wake_id
 from gateway.i18n import words_for
 from gateway.limits import REPLY_CHARS_MAX
 from gateway.scrub import Scrubber
@@ -203,6 +207,28 @@ def counting_turns(tally: Tally) -> AfterTurn:
             tally.time(ANSWER_SECONDS, commit.finished_at_ms - received_ms)
 
     return count
+
+
+def naming_people(bus: Operator) -> AfterTurn:
+    """Build the step after each turn that notes what its people call themselves, for the operator's lists."""
+    known: OrderedDict[SessionKey, str] = OrderedDict()
+
+    async def note(finished: Finished) -> None:
+        said = finished.turn.batch.messages
+        names = {each.author: each.author_name for each in said if each.author_name and not is_wake_id(each.id)}
+        news = {author: name for author, name in names.items() if known.get(author) != name}
+        if not news:
+            return
+        try:
+            await bus.note_names(news)
+        except BusError as error:  # it is noted with one of his next turns
+            _log.warning("names.not_noted", reason=str(error))
+            return
+        known.update(news)
+        while len(known) > NAMES_KNOWN_MAX:
+            known.popitem(last=False)
+
+    return note
 
 
 # Looks for what a turn waits for as soon as it has yielded: that may have happened meanwhile.

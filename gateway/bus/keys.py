@@ -280,6 +280,18 @@ class ShardKeys:
     def tally(self) -> str:
         return self._named("tally")
 
+    def tally_slot(self, number: int | str) -> str:
+        """Name the counts of one span of TALLY_SLOT_S, numbered from 1970; "" is what all of them begin with."""
+        return self._named(f"tally:{number}")
+
+    @property
+    def logs(self) -> str:
+        return self._named("logs")
+
+    @property
+    def names(self) -> str:
+        return self._named("names")
+
     @property
     def queue_past(self) -> str:
         return self._named("queued")
@@ -419,6 +431,9 @@ DECLARED: Final = (
     KeyKind("chan", "hash", _EXPIRES, "figures", "channel -> end of the report in ms|state"),
     KeyKind("models", "hash", _EXPIRES, "figures", "model -> why it does not answer, MODEL_TROUBLES_TTL_S"),
     KeyKind("tally", "hash", _PERMANENT, "figures", "metric, labels -> how often; as many as models are configured"),
+    KeyKind(r"tally:\d+", "hash", _EXPIRES, "figures", "the same of one TALLY_SLOT_S, for TALLY_PAST_S"),
+    KeyKind("logs", "stream", _EXPIRES, "figures", "lines of all logs, newest LOG_LINES_KEPT, LOG_LINES_KEPT_S"),
+    KeyKind("names", "hash", _PERMANENT, "figures", "owner -> what he calls himself, until he is erased"),
     KeyKind("queued", "stream", _EXPIRES, "figures", "how much waited, each QUEUE_NOTED_EVERY_S for QUEUE_PAST_S"),
     KeyKind(
         "meta", "hash", _PERMANENT, "connection", "whose the bus is, shards, version of the layout, a mark to copy"

@@ -19,8 +19,25 @@ from gateway.contracts.envelope import decode_inbound, encode, inbound_prefix
 from gateway.contracts.errors import BadEnvelope
 from gateway.contracts.ids import SessionKey, retry_id_of
 from gateway.contracts.messages import DeliveryRecord, InboundMessage
-from gateway.contracts.ports import DeadLetter, ModelFault, ModelTrouble, QueueFigures, QueueMoment, WaitingMessage
-from gateway.limits import DEAD_LETTERS_MAX, MODEL_TROUBLES_TTL_S
+from gateway.contracts.ports import (
+    CountedSpan,
+    DeadLetter,
+    LogLine,
+    ModelFault,
+    ModelTrouble,
+    QueueFigures,
+    QueueMoment,
+    WaitingMessage,
+)
+from gateway.limits import (
+    DEAD_LETTERS_MAX,
+    LOG_LINE_CHARS_MAX,
+    LOG_LINES_KEPT,
+    LOG_LINES_KEPT_S,
+    MODEL_TROUBLES_TTL_S,
+    TALLY_PAST_S,
+    TALLY_SLOT_S,
+)
 
 _ENTRY_ID: Final = re.compile(r"[0-9]{1,19}-[0-9]{1,19}")
 _LANES_SEARCHED: Final = 50  # in one script: a thousand messages at most, some megabytes
@@ -129,9 +146,11 @@ class Operator:
         return bool(await shard.line.call("XDEL", shard.keys.dead_letters, own_id))
 
     async def forget(self, owner: SessionKey) -> int:
-        """Drop the dead letters of an owner; return how many there were. What a server wrote down of messages that are
-        on the bus no more, whosesoever, is on no disk from then on. It looks everywhere: what somebody said in a shared
-        place is with the place."""
+        """Drop name, log lines and dead letters of an owner; return how many letters there were. What a server wrote
+        down of messages that are on the bus no more, whosesoever, is on no disk from then on. It looks everywhere: what
+        somebody said in a shared place is with the place."""
+        await self._shards.first.line.call("HDEL", self._shards.first.keys.names, str(owner))
+        await self._forget_lines(owner)
         return sum(await self._shards.ask_all(lambda shard: _forget_in(shard, owner)))
 
     # --- reports
@@ -158,14 +177,63 @@ class Operator:
         return [trouble for trouble in found if trouble is not None]
 
     async def add_counts(self, counts: Mapping[str, int]) -> None:
-        """Add to what is counted over all processes, for /metrics. A connection that breaks may count twice."""
+        """Add to what is counted over all processes, for /metrics and for the last day. A connection that breaks may
+        count twice."""
         first = self._shards.first
-        await first.line.call_all([("HINCRBY", first.keys.tally, field, number) for field, number in counts.items()])
+        flat = [word for field, number in counts.items() for word in (field, number)]
+        await first.run_script("add_counts", (first.keys.tally, first.keys.tally_slot("")), flat)
 
     async def counts(self) -> Mapping[str, int]:
         """Return all that was counted since this bus was new."""
         rows = await self._shards.first.line.call("HGETALL", self._shards.first.keys.tally)
-        return {field.decode(): int(number) for field, number in rows.items()}
+        return _counts(rows)
+
+    async def counts_past(self, *, now_ms: int) -> Sequence[CountedSpan]:
+        """Return what was counted in each TALLY_SLOT_S of the last TALLY_PAST_S, oldest first, empty ones too; the last
+        one is not over yet."""
+        first, slot_ms = self._shards.first, TALLY_SLOT_S * 1000
+        newest = now_ms // slot_ms
+        numbers = range(newest - TALLY_PAST_S // TALLY_SLOT_S + 1, newest + 1)
+        rows = await first.line.call_all([("HGETALL", first.keys.tally_slot(number)) for number in numbers])
+        return [CountedSpan(number * slot_ms, _counts(row)) for number, row in zip(numbers, rows, strict=True)]
+
+    # --- logs
+
+    async def add_lines(self, lines: Sequence[LogLine]) -> None:
+        """Add lines of a process's log, which were scrubbed when they were written."""
+        first, key = self._shards.first, self._shards.first.keys.logs
+        newest: Command = ("XADD", key, "MAXLEN", "~", LOG_LINES_KEPT, "*")
+        adding: list[Command] = [
+            (*newest, "at", line.at_ms, "level", line.level, "text", line.text[:LOG_LINE_CHARS_MAX]) for line in lines
+        ]
+        await first.line.call_all([*adding, ("EXPIRE", key, LOG_LINES_KEPT_S)])
+
+    async def log_lines(self, limit: int) -> Sequence[LogLine]:
+        """Return the newest lines that are kept, newest first."""
+        rows = await self._shards.first.line.call("XREVRANGE", self._shards.first.keys.logs, "+", "-", "COUNT", limit)
+        return [
+            LogLine(int(fields[b"at"]), fields[b"level"].decode(), fields[b"text"].decode("utf-8", "replace"))
+            for _, fields in rows
+        ]
+
+    async def _forget_lines(self, owner: SessionKey) -> None:
+        first, key = self._shards.first, self._shards.first.keys.logs
+        named = re.compile(rf"(?<!\w){re.escape(str(owner))}(?!\w)".encode())
+        rows = await first.line.call("XRANGE", key, "-", "+")
+        own = [entry_id for entry_id, fields in rows if named.search(fields[b"text"])]
+        await first.line.call_all([("XDEL", key, entry_id) for entry_id in own])
+
+    # --- people
+
+    async def note_names(self, names: Mapping[SessionKey, str]) -> None:
+        """Keep what people call themselves, for the operator's lists."""
+        first = self._shards.first
+        await first.line.call_all([("HSET", first.keys.names, str(owner), name) for owner, name in names.items()])
+
+    async def names(self) -> Mapping[SessionKey, str]:
+        """Return what everybody who has spoken calls himself."""
+        rows = await self._shards.first.line.call("HGETALL", self._shards.first.keys.names)
+        return {SessionKey.parse(owner.decode()): name.decode() for owner, name in rows.items()}
 
     async def ping(self) -> None:
         """Raise `BusUnavailable` unless every shard is served."""
@@ -279,6 +347,10 @@ def _trouble(model: str, text: bytes) -> ModelTrouble | None:
     if said["fault"] not in set(ModelFault):
         return None
     return ModelTrouble(model, said["provider"], ModelFault(said["fault"]), said["at_ms"])
+
+
+def _counts(row: Mapping[bytes, bytes]) -> Mapping[str, int]:
+    return {field.decode(): int(number) for field, number in row.items()}
 
 
 def _pairs(flat: Sequence[Any]) -> list[tuple[Any, Any]]:

@@ -355,6 +355,17 @@ class Projection:
 
 
 @dataclass(frozen=True, slots=True)
+class KnownPerson:
+    """Somebody, or a shared place, that has a conversation or was decided about. `granted` is the word of the grant,
+    empty for none; `seen_at_ms` when something last happened in one of `lanes` lanes, 0 for never."""
+
+    key: SessionKey
+    granted: str
+    seen_at_ms: int
+    lanes: int
+
+
+@dataclass(frozen=True, slots=True)
 class ShownAccess:
     """Which projection a shard of the bus shows. Whatever is shown next has another mark, also what was shown before;
     the mark is empty where nothing is shown."""

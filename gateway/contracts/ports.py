@@ -288,6 +288,23 @@ class QueueMoment:
 
 
 @dataclass(frozen=True, slots=True)
+class LogLine:
+    """A line of a process's log, as it was written there, and how important it is (`info`, `warning`, …)."""
+
+    at_ms: int
+    level: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CountedSpan:
+    """What was counted in one TALLY_SLOT_S, from `at_ms` on, as `gateway.telemetry.metrics` reads it."""
+
+    at_ms: int
+    counts: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class DeadLetter:
     """Something that was given up. `message` is None for what is no inbound message, or cannot be read."""
 

@@ -62,6 +62,15 @@ def add_line(connection: Connection, line: Values) -> None:
     connection.execute(_FORGET, {"who": line["actor"]})
 
 
+class AuditStore(Aggregate):
+    """What operators did that changes no rule of ours: those say so themselves. Raises `StoreUnavailable`."""
+
+    @write
+    def note(self, connection: Connection, actor: str, action: str, subject: str, done: Values | None = None) -> None:
+        """Add a line about something that was done, and what came of it."""
+        write_down(connection, actor, action, subject, None, done, self.clock.now_ms())
+
+
 _RECORD: Final = loans.insert()
 
 

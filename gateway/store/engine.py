@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sqlite3
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -401,6 +402,12 @@ def _make_private(path: Path) -> None:
 
 Values = dict[str, Any]
 """Column values by name, as an INSERT takes them."""
+
+
+def like(words: str) -> str:
+    """Return the pattern of LIKE for a text that has these words in it, in small letters."""
+    quoted = re.sub(r"([%_\\])", r"\\\1", words.strip().lower())
+    return f"%{quoted}%"
 
 
 def to_json(value: object) -> str:

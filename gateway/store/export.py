@@ -1,4 +1,4 @@
-"""Everything that belongs to one owner: handed out, or erased.
+"""Who is known, and everything that belongs to one owner: handed out, or erased.
 
 What a table has to do with a person is said once, below, for both; a test refuses a table that is not there. An
 owner's keys are found through `lanes`; a fact about somebody else (who granted a role, whose secret a
@@ -25,14 +25,17 @@ from sqlalchemy import (
     bindparam,
     case,
     delete,
+    distinct,
     false,
     func,
     literal,
     or_,
     select,
+    union,
     update,
 )
 
+from gateway.contracts.access import KnownPerson
 from gateway.contracts.context_blocks import words_in
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, each_text
@@ -41,7 +44,7 @@ from gateway.store.access import PLACE
 from gateway.store.accounts import ends_of
 from gateway.store.audit import USER, has_changed
 from gateway.store.board import changed
-from gateway.store.engine import Aggregate, Connection, read
+from gateway.store.engine import Aggregate, Connection, like, read
 from gateway.store.search import TIDY
 from gateway.store.tables import (
     access_revision,
@@ -223,8 +226,48 @@ def said_by(rows: Iterable[Row[Any]], author: str) -> Iterator[Row[Any]]:
             yield row
 
 
+_EVERYBODY: Final = union(select(lanes.c.owner), select(grants.c.owner)).subquery("everybody")
+_SEEN_AT_MS: Final = func.coalesce(func.max(sessions.c.updated_at_ms), 0)
+_PEOPLE: Final = (
+    select(
+        _EVERYBODY.c.owner,
+        grants.c.role,
+        _SEEN_AT_MS.label("seen_at_ms"),
+        func.count(distinct(lanes.c.key)).label("lanes"),
+    )
+    .select_from(
+        _EVERYBODY.outerjoin(lanes, lanes.c.owner == _EVERYBODY.c.owner)
+        .outerjoin(sessions, sessions.c.key == lanes.c.key)
+        .outerjoin(grants, grants.c.owner == _EVERYBODY.c.owner)
+    )
+    .where(
+        or_(
+            _EVERYBODY.c.owner.in_(bindparam("owners", expanding=True)),
+            func.lower(_EVERYBODY.c.owner).like(bindparam("like"), escape="\\"),
+        )
+    )
+    .group_by(_EVERYBODY.c.owner, grants.c.role)
+    .order_by(_SEEN_AT_MS.desc(), _EVERYBODY.c.owner)
+    .limit(bindparam("page_limit"))
+    .offset(bindparam("page_offset"))
+)
+
+
 class PeopleStore(Aggregate):
-    """Hands out and erases. Raises `StoreUnavailable`."""
+    """Lists people, hands out what is kept of them, and erases it. Raises `StoreUnavailable`."""
+
+    @read
+    def page(
+        self, connection: Connection, *, words: str, owners: Sequence[SessionKey] = (), limit: int, offset: int = 0
+    ) -> Sequence[KnownPerson]:
+        """List the people and shared places that have a conversation or a role, last seen first: those whose key has
+        `words` in it, and of `owners` all."""
+        asked = {"like": like(words), "owners": [str(owner) for owner in owners]}
+        rows = connection.execute(_PEOPLE, asked | {"page_limit": limit, "page_offset": offset})
+        return [
+            KnownPerson(SessionKey.parse(row.owner), row.role or "", int(row.seen_at_ms), int(row.lanes))
+            for row in rows
+        ]
 
     @read
     def export(self, connection: Connection, owner: SessionKey, *, clean: Callable[[str], CleanText]) -> bytes:

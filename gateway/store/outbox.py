@@ -93,8 +93,14 @@ _UNSENT: Final = (
     .order_by(outbox.c.created_at_ms, outbox.c.turn_id, outbox.c.position)
 )
 _COMMITTED: Final = select(outbox).where(outbox.c.id == bindparam("reply"))
+OPERATOR: Final = "admin"
+"""The channel of answers to the operator's own orders, which end in the API."""
+
 _LAST_ADDRESS: Final = (
-    select(outbox.c.address).where(outbox.c.key == bindparam("k")).order_by(outbox.c.created_at_ms.desc()).limit(1)
+    select(outbox.c.address)
+    .where(outbox.c.key == bindparam("k"), outbox.c.address.not_like(f'{{"channel":"{OPERATOR}",%'))
+    .order_by(outbox.c.created_at_ms.desc())
+    .limit(1)
 )
 _SILENT_MS: Final[ColumnElement[int]] = bindparam("now_ms", type_=BigInteger) - outbox.c.updated_at_ms
 _TAKE_STALE: Final = (
@@ -428,7 +434,7 @@ class OutboxStore(Aggregate):
 
     @read
     def last_address(self, connection: Connection, key: SessionKey) -> ReplyAddress | None:
-        """Tell where the newest reply to this key went; None before there was any."""
+        """Tell where the newest reply to this key went in its chat; None before there was any."""
         found = connection.execute(_LAST_ADDRESS, {"k": str(key)}).scalar_one_or_none()
         return None if found is None else address_from_text(found)
 

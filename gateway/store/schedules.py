@@ -37,6 +37,10 @@ _BY_ID: Final = select(schedules).where(schedules.c.id == bindparam("s"), _OF_OW
 _COUNT: Final = select(func.count()).select_from(schedules).where(_OF_OWNER, _ACTIVE)
 _ADD: Final = schedules.insert().returning(schedules)
 _LIST: Final = select(schedules).where(_OF_OWNER, _ACTIVE).order_by(schedules.c.number)
+_COMING: Final = (
+    select(schedules).where(_ACTIVE).order_by(schedules.c.next_due_ms, schedules.c.id).limit(bindparam("page_limit"))
+)
+_COMING_OF_OWNER: Final = _COMING.where(_OF_OWNER)
 _CANCEL: Final = (
     update(schedules)
     .where(_OF_OWNER, _ACTIVE, schedules.c.number == bindparam("n"))
@@ -175,6 +179,14 @@ class ScheduleStore(Aggregate):
     def active(self, connection: Connection, owner: SessionKey) -> Sequence[Schedule]:
         """Return what is still to come for this owner, by number."""
         return [to_schedule(row) for row in connection.execute(_LIST, {"of_owner": str(owner)})]
+
+    @read
+    def coming(self, connection: Connection, owner: SessionKey | None, *, limit: int) -> Sequence[Schedule]:
+        """Return what is still to come of an owner, or (None) of all, what is due first in front."""
+        page: dict[str, Any] = {"page_limit": limit}
+        if owner is None:
+            return [to_schedule(row) for row in connection.execute(_COMING, page)]
+        return [to_schedule(row) for row in connection.execute(_COMING_OF_OWNER, page | {"of_owner": str(owner)})]
 
     @write
     def cancel(self, connection: Connection, owner: SessionKey, number: int) -> Schedule | None:

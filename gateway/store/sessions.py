@@ -27,7 +27,7 @@ from gateway.contracts.sessions import (
     Usage,
 )
 from gateway.store import passages
-from gateway.store.engine import Aggregate, Connection, InsertInto, Values, per_dialect, read, reading, write
+from gateway.store.engine import Aggregate, Connection, InsertInto, Values, like, per_dialect, read, reading, write
 from gateway.store.tables import entries, lanes, sessions, usage
 
 
@@ -89,6 +89,42 @@ def _is_of_channel(channel: str) -> ColumnElement[bool]:
         sessions.c.key.startswith(f"{channel}.", autoescape=True),
     )
     return or_(sessions.c.channel == channel, and_(_IS_CONVERSATION, own))
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSearch:
+    """What the operator looks for: words in the title, the key or what was said, or one of `owners`; whose it is; when
+    something happened last; what it cost at least."""
+
+    words: str = ""
+    owners: Sequence[SessionKey] = ()
+    person: SessionKey | None = None
+    since_ms: int | None = None
+    until_ms: int | None = None
+    cost_min: float | None = None
+
+    def narrow(self, statement: Select[Any]) -> Select[Any]:
+        """Return the statement with these conditions. What was said is read through, entry by entry."""
+        if self.words.strip():
+            pattern = like(self.words)
+            said = select(entries.c.seq).where(entries.c.session_id == sessions.c.id)
+            statement = statement.where(
+                or_(
+                    func.lower(sessions.c.title).like(pattern, escape="\\"),
+                    func.lower(sessions.c.key).like(pattern, escape="\\"),
+                    lanes.c.owner.in_([str(owner) for owner in self.owners]),
+                    said.where(func.lower(entries.c.text).like(pattern, escape="\\")).exists(),
+                )
+            )
+        if self.person is not None:
+            statement = statement.where(lanes.c.owner == str(self.person))
+        if self.since_ms is not None:
+            statement = statement.where(sessions.c.updated_at_ms >= self.since_ms)
+        if self.until_ms is not None:
+            statement = statement.where(sessions.c.updated_at_ms < self.until_ms)
+        if self.cost_min is not None:
+            statement = statement.where(sessions.c.cost_usd >= self.cost_min)
+        return statement
 
 
 # --- opening
@@ -455,6 +491,7 @@ class SessionStore(Aggregate):
         limit: int = 50,
         offset: int = 0,
         with_sub_agents: bool = False,
+        search: SessionSearch = SessionSearch(),
     ) -> Sequence[Session]:
         """List sessions, newest first; of one key or of all, of one parent, of one platform or one type
         (`subagent:<type>`). People's own conversations, unless sub-agents' are wanted, too."""
@@ -466,6 +503,7 @@ class SessionStore(Aggregate):
             statement = statement.where(sessions.c.parent_session_id == parent_session_id)
         if channel is not None:
             statement = statement.where(_is_of_channel(channel))
+        statement = search.narrow(statement)
         return [
             to_session(row, current_id=row.current_id, language=row.language)
             for row in connection.execute(statement, parameters)

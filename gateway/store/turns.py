@@ -672,6 +672,14 @@ class TurnStore(Aggregate):
         outbox.put_replies(connection, [reply])
         return True
 
+    @write
+    def interject(self, connection: Connection, session_id: str, reply: Reply, *, note: CleanText) -> None:
+        """Commit a message of the operator to a lane, and a note of it in its session. It takes no fence: a turn that
+        runs goes on, and reads the note in the next one."""
+        entry = Entry(Role.USER, note, kind=EntryKind.NOTE, created_at_ms=reply.created_at_ms)
+        append(connection, reply.key, session_id, [entry], now_ms=reply.created_at_ms)
+        outbox.put_replies(connection, [reply])
+
     @read
     def trace(self, connection: Connection, id_: str) -> Sequence[TurnTrace]:
         """Find turns, oldest first, by the id of an inbound message, a turn or a reply, or by the reference that a

@@ -59,6 +59,8 @@ from gateway.store.tables import counted_turns, reservations, spending, usage
 _SERVED: Final = and_(usage.c.purpose == UsagePurpose.TURN.value, usage.c.turn_id != "")
 _TOKENS: Final = func.sum(usage.c.prompt_tokens + usage.c.completion_tokens)
 _MONEY: Final = func.sum(usage.c.cost_usd)
+_HOUR_MS: Final = 3_600_000
+_HOUR: Final = (usage.c.created_at_ms // _HOUR_MS).label("hour")
 _DAY: Final = (usage.c.created_at_ms // DAY_MS).label("day")
 
 
@@ -89,6 +91,8 @@ _BY_DAY: Final = (
     .limit(bindparam("page_limit"))
     .offset(bindparam("page_offset"))
 )
+_OF_SOME: Final = _sums(usage.c.owner).where(usage.c.owner.in_(bindparam("owners", expanding=True)))
+_BY_HOUR: Final = _sums(_HOUR).order_by(_HOUR)
 _TOP: Final = _sums(usage.c.owner).order_by(_MONEY.desc(), _TOKENS.desc(), usage.c.owner).limit(bindparam("page_limit"))
 _BY_PURPOSE_OF_OWNER: Final = _BY_PURPOSE.where(_OF_OWNER)
 _BY_DAY_OF_OWNER: Final = _BY_DAY.where(_OF_OWNER)
@@ -354,6 +358,16 @@ class UsageStore(Aggregate):
         page = {"page_limit": limit, "page_offset": offset}
         rows = await self._rows(statement, _parameters(span, owner) | page)
         return [DailyUsage(SessionKey.parse(row.owner), int(row.day), _sum(row)) for row in rows]
+
+    async def by_hour(self, span: Period) -> Mapping[int, UsageSum]:
+        """Return the sums of each hour in which a model was called, by the time it began, oldest first."""
+        rows = await self._rows(_BY_HOUR, _parameters(span))
+        return {int(row.hour) * _HOUR_MS: _sum(row) for row in rows}
+
+    async def of_some(self, owners: Sequence[SessionKey], span: Period) -> Mapping[SessionKey, UsageSum]:
+        """Return the sums of each of these owners who called a model."""
+        rows = await self._rows(_OF_SOME, _parameters(span) | {"owners": [str(owner) for owner in owners]})
+        return {SessionKey.parse(row.owner): _sum(row) for row in rows}
 
     async def top(self, span: Period, *, limit: int) -> Sequence[tuple[SessionKey, UsageSum]]:
         """List those who spent most."""

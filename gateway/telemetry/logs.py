@@ -9,17 +9,27 @@ with `structlog.contextvars.bound_contextvars(turn_id=…)`.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
 import re
 import sys
-from typing import Any, Final, TextIO
+from collections import deque
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 import structlog
 from structlog.typing import EventDict, Processor
 
 from gateway import process
+from gateway.contracts.errors import BusError
 from gateway.contracts.messages import each_text
+from gateway.contracts.ports import LogLine
+from gateway.limits import LOG_LINES_EVERY_S, LOG_LINES_PENDING_MAX
 from gateway.scrub import Scrubber
+
+if TYPE_CHECKING:
+    from gateway.bus.operator import Operator
 
 QUIET: Final = (
     "httpx",
@@ -71,6 +81,35 @@ class ScrubbingFormatter(logging.Formatter):
         return self._scrubber.scrub(line)
 
 
+class KeptLines(logging.StreamHandler[TextIO]):
+    """Writes lines to a stream, and keeps the newest until they are sent to where the operator's page finds them."""
+
+    def __init__(self, output: TextIO) -> None:
+        super().__init__(output)
+        self._lines: deque[LogLine] = deque(maxlen=LOG_LINES_PENDING_MAX)
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Format `record` as a finished line, and keep that."""
+        line = super().format(record)
+        self._lines.append(LogLine(int(record.created * 1000), record.levelname.lower(), line))
+        return line
+
+    def take(self) -> Sequence[LogLine]:
+        """Hand over what has gathered, oldest first."""
+        return [self._lines.popleft() for _ in range(len(self._lines))]
+
+
+async def send_lines(bus: Operator) -> None:
+    """Send what this process logs to the bus every two seconds, until cancelled. What is logged while the bus is away
+    for long is on standard error alone."""
+    while True:
+        await asyncio.sleep(LOG_LINES_EVERY_S)
+        for handler in logging.getLogger().handlers:
+            if isinstance(handler, KeptLines) and (lines := handler.take()):
+                with contextlib.suppress(BusError):
+                    await bus.add_lines(lines)
+
+
 def configure_logs(
     scrubber: Scrubber, *, level: str = "INFO", as_json: bool = True, output: TextIO | None = None
 ) -> logging.Handler:
@@ -110,7 +149,7 @@ def configure_logs(
             _renderer(as_json=as_json),
         ],
     )
-    handler = logging.StreamHandler(output or sys.stderr)
+    handler = KeptLines(output or sys.stderr)
     handler.setFormatter(ScrubbingFormatter(scrubber, inner))
     root = logging.getLogger()
     root.handlers[:] = [handler]

@@ -235,6 +235,33 @@ def tally_families(
     yield unusable
 
 
+def counted(counts: Mapping[str, int], what: Counted, *labels: str | None) -> int:
+    """Sum what was counted with these values of its first labels; None is any value."""
+    return sum(
+        number
+        for field, number in counts.items()
+        for name, *found in (field.split(_SEPARATOR),)
+        if name == what.name and all(wanted in (None, label) for wanted, label in zip(labels, found, strict=False))
+    )
+
+
+def label_values(counts: Mapping[str, int], what: Counted) -> frozenset[str]:
+    """Return the values of the first label of what was counted."""
+    return frozenset(field.split(_SEPARATOR)[1] for field in counts if field.startswith(f"{what.name}{_SEPARATOR}"))
+
+
+def quantile_ms(counts: Mapping[str, int], what: Timed, share: float, *labels: str) -> float | None:
+    """Estimate how long `share` of them took at most, as Prometheus does: within a bucket they are spread evenly. None
+    where nothing was timed; what took longer than every bound counts as the last bound."""
+    buckets = [counted(counts, what, *labels, bucket) for bucket in _BUCKETS]
+    rank, below, floor_s = share * sum(buckets), 0, 0.0
+    for count, bound_s in zip(buckets, _BOUNDS_S, strict=False):
+        if count and below + count >= rank:
+            return 1000 * (floor_s + (bound_s - floor_s) * (rank - below) / count)
+        below, floor_s = below + count, bound_s
+    return 1000 * floor_s if buckets[-1] else None
+
+
 def _counter(what: Counted, rows: Mapping[tuple[str, ...], int], clean: Callable[[str], str]) -> Metric:
     family = CounterMetricFamily(what.name, what.meaning, labels=what.labels)
     for labels, number in sorted(rows.items()):

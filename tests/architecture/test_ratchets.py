@@ -22,8 +22,7 @@ from tests.architecture.code_stats import (
 )
 
 LIMITS: Final = {
-    "files": 364,
-    "lines": 101_000,
+    "lines": 103_000,
     "one_importer": 18.7,
     "duplicate_classes": 0,
     "no_verb": 5.9,

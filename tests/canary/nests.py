@@ -22,7 +22,9 @@ _CONVERSATIONS_MAX: Final = 500
 _OPEN: Final = ("/healthz", "/readyz")
 _PAGES: Final = (
     *("/metrics", "/api/docs", "/api/openapi.json", "/api/deliveries?limit=500", "/api/dead-letters?limit=500"),
-    *("/api/usage", "/api/sessions?limit=500"),
+    *("/api/usage", "/api/sessions?limit=500", "/api/people?limit=500", "/api/schedules?limit=500", "/api/overview"),
+    *("/api/models", "/api/settings", "/api/logs?limit=5000", "/api/audit?limit=500"),
+    *("/", "/sessions", "/people", "/queue", "/models", "/settings", "/logs", "/audit"),
 )
 _COMMANDS: Final = (("doctor",), ("config", "show"), ("dead", "list"))
 

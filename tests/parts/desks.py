@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from playwright.async_api import HttpCredentials
+from playwright.async_api import BrowserContext
 from redis import Redis
 from starlette.types import ASGIApp
 
@@ -23,7 +23,6 @@ from tests.parts.databases import INSTALLATION
 from tests.parts.keepers import keeper_of
 
 TOKEN = "the-operator's-token"
-LOGIN: HttpCredentials = {"username": "operator", "password": TOKEN}
 
 
 @dataclass(frozen=True)
@@ -35,6 +34,16 @@ class Office:
     store: Store
     bus: RedisBus
     clock: SystemClock = field(default_factory=SystemClock)
+
+
+async def sign_in(window: BrowserContext, url: str) -> None:
+    """As an operator does, by the form."""
+    page = await window.new_page()
+    await page.goto(f"{url}/login")
+    await page.get_by_label("Admin token").fill(TOKEN)
+    await page.get_by_role("button", name="Sign in").click()
+    await page.wait_for_url(f"{url}/")
+    await page.close()
 
 
 @contextlib.asynccontextmanager
@@ -54,6 +63,7 @@ async def office(
         figures=bus.operator,
         lanes=bus.lanes,
         intake=bus.intake,
+        deliveries=bus.deliveries,
         keeper=keeper_of(store, bus),
         vault=bus.vault,
         scrubber=Scrubber(),

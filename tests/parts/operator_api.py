@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import base64
+import re
 from pathlib import Path
 
 import httpx
@@ -40,6 +40,7 @@ def app_of(
         figures=bus.operator,
         lanes=bus.lanes,
         intake=bus.intake,
+        deliveries=bus.deliveries,
         keeper=keeper_of(store, bus),
         vault=bus.vault,
         scrubber=SCRUBBER,
@@ -93,8 +94,15 @@ async def converse(store: Store, key: SessionKey, number: int) -> Session:
     return committed.session
 
 
-def basic(password: str) -> dict[str, str]:
-    return {"Authorization": "Basic " + base64.b64encode(f"me:{password}".encode()).decode()}
+async def signed_in(client: httpx.AsyncClient) -> tuple[str, str]:
+    """Sign in as a browser does, from now on without the header; the form token, and the cookie."""
+    client.headers.pop("Authorization", None)
+    answer = await client.post("/login", data={"token": TOKEN}, headers={"Sec-Fetch-Site": "same-origin"})
+    assert answer.status_code == 303, answer.text
+    page = await client.get("/audit")
+    found = re.search('data-form-token="([0-9a-f]{64})"', page.text)
+    assert found is not None
+    return found[1], answer.headers["set-cookie"]
 
 
 async def bury(bus: RedisBus, poison: InboundMessage) -> None:

@@ -45,6 +45,7 @@ async def api(sqlite_store: Store, bus: RedisBus) -> AsyncIterator[httpx.AsyncCl
         figures=bus.operator,
         lanes=bus.lanes,
         intake=bus.intake,
+        deliveries=bus.deliveries,
         keeper=keeper_of(sqlite_store, bus, AccessPolicy(StrangerRule.CLOSED, frozenset({BOSS}))),
         vault=bus.vault,
         scrubber=Scrubber(),

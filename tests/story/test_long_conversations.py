@@ -24,7 +24,7 @@ from gateway.config.subagents import SubagentSettings
 from gateway.contracts.errors import ContextTooLong, ModelRejected
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.sessions import Entry, EntryKind, Role, UsagePurpose
-from gateway.ops.admin.sessions import compact_order
+from gateway.ops.admin.sessions import order_message
 from gateway.scrub import Scrubber
 from gateway.store import Store
 from tests.parts.agents import AgentProcess, running_agent
@@ -303,7 +303,7 @@ async def test_the_operator_may_order_it(agent: AgentProcess, model: Summarist) 
     """On the lane of the conversation, as a message of the operator: the chat hears nothing of it."""
     for number in range(3):
         await agent.ask(f"say fact hand{number} {FILLER}")
-    order = compact_order(SessionKey.parse(ANNA), "the facts", scrubber=Scrubber(), clock=agent.clock)
+    order = order_message(SessionKey.parse(ANNA), "/compact the facts", scrubber=Scrubber(), clock=agent.clock)
     await agent.bus.intake.enqueue(order)
     (reply,) = await agent.heard(1, "admin")
     assert reply.text == "Compacted 6 messages."

@@ -84,6 +84,7 @@ def operator(store: Store, bus: RedisBus) -> httpx.AsyncClient:
         figures=bus.operator,
         lanes=bus.lanes,
         intake=bus.intake,
+        deliveries=bus.deliveries,
         keeper=keeper_of(store, bus),
         vault=bus.vault,
         scrubber=Scrubber(),

@@ -22,7 +22,7 @@ from gateway.ops.admin.http import AdminToken
 from gateway.ops.admin.sessions import take_replies
 from gateway.preflight import listen
 from gateway.store import Store, open_store
-from tests.parts.operator_api import ADA, CLOCK, SCRUBBER, TOKEN, app_of, basic, client_of, message
+from tests.parts.operator_api import ADA, CLOCK, SCRUBBER, TOKEN, app_of, client_of, message, signed_in
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ async def admin(sqlite_store: Store, bus: RedisBus) -> AsyncIterator[httpx.Async
 )
 @pytest.mark.parametrize(
     "headers",
-    [{}, {"Authorization": "Bearer wrong"}, {"Authorization": TOKEN}, basic(TOKEN), {"Authorization": "Bearer"}],
+    [{}, {"Authorization": "Bearer wrong"}, {"Authorization": TOKEN}, {"Authorization": "Bearer"}],
 )
 async def test_nobody_gets_in_without_the_token(
     sqlite_store: Store, bus: RedisBus, path: str, headers: dict[str, str]
@@ -53,7 +53,7 @@ async def test_nobody_gets_in_without_the_token(
 @pytest.mark.parametrize("token", ["", "  "])
 def test_there_is_no_api_without_a_token(token: str) -> None:
     with pytest.raises(ConfigError, match="admin token is empty"):
-        AdminToken(token)
+        AdminToken(token, CLOCK)
 
 
 async def test_health_needs_no_token(admin: httpx.AsyncClient) -> None:
@@ -163,27 +163,27 @@ async def test_the_queue_is_told_in_figures(admin: httpx.AsyncClient, bus: Redis
     assert past.keys() <= found.keys()
 
 
-async def test_the_address_that_is_printed_at_start_shows_a_page(sqlite_store: Store, bus: RedisBus) -> None:
-    async with client_of(app_of(sqlite_store, bus)) as client:
-        front = await client.get("/", headers=basic(TOKEN))
-        assert (front.status_code, front.headers["location"]) == (307, "/sessions")
-        assert (await client.get("/sessions", headers=basic(TOKEN))).status_code == 200
+async def test_the_address_that_is_printed_at_start_shows_a_page(admin: httpx.AsyncClient) -> None:
+    await signed_in(admin)
+    front = await admin.get("/")
+    assert (front.status_code, "messages waiting" in front.text) == (200, True)
 
 
 async def test_the_documentation_opens_in_a_browser_and_lists_every_route(sqlite_store: Store, bus: RedisBus) -> None:
     app = app_of(sqlite_store, bus)
     async with client_of(app) as client:
-        page = await client.get("/api/docs", headers=basic(TOKEN))
+        await signed_in(client)
+        page = await client.get("/api/docs")
         assert page.status_code == 200
         for route in ("/healthz", "/readyz", "/metrics", "/api/sessions/{session_id}/compact"):
             assert f"<code>{route}</code>" in page.text
-        others = await client.get("/sessions", headers=basic(TOKEN))
+        others = await client.get("/sessions")
         assert page.headers["content-security-policy"] == others.headers["content-security-policy"]
         assert '<link rel="icon" href="data:,">' in page.text, "else a browser asks for one, in vain"
         assert (await client.get("/api/openapi.json")).json()["info"]["title"] == "Trivet"
-        refused = await client.get("/api/docs", headers=basic("wrong"))
-    assert refused.status_code == 401
-    assert refused.headers["www-authenticate"].startswith("Basic")
+        client.cookies.clear()
+        refused = await client.get("/api/docs")
+    assert (refused.status_code, refused.headers["location"]) == (303, "/login?next=%2Fapi%2Fdocs")
 
 
 def every_route(router: Any) -> list[tuple[str, str]]:
@@ -204,12 +204,17 @@ async def test_no_route_is_open_but_those_that_say_only_whether_we_are_well(sqli
     assert {"/api/links/1", "/api/places/1", "/api/grants", "/api/pairings"} <= {path for _, path in routes}
     async with client_of(app) as client:
         client.headers.pop("Authorization")
-        open_ones = {path for method, path in routes if (await client.request(method, path)).status_code != 401}
-        assert open_ones == {"/healthz", "/readyz"}
-        changing = [(method, path) for method, path in routes if method not in ("GET", "HEAD")]
-        for headers in (basic(TOKEN), basic(TOKEN) | {"Sec-Fetch-Site": "same-origin"}):
-            answers = [await client.request(method, path, headers=headers) for method, path in changing]
-            assert {answer.status_code for answer in answers} == {401}
+        answers = {(method, path): await client.request(method, path) for method, path in routes}
+        open_ones = {path for (_, path), answer in answers.items() if answer.status_code not in (401, 303)}
+        assert open_ones == {"/healthz", "/readyz", "/login", "/static/1"}
+        to_login = {answer.headers["location"].partition("?")[0] for answer in answers.values() if answer.is_redirect}
+        assert to_login == {"/login"}
+        assert answers["POST", "/login"].status_code == 403
+        _, cookie = await signed_in(client)
+        changing = [(method, path) for method, path in routes if method not in ("GET", "HEAD") and path != "/login"]
+        for headers in ({}, {"Sec-Fetch-Site": "same-origin"}, {"Sec-Fetch-Site": "same-origin", "Cookie": cookie}):
+            refused = [await client.request(method, path, headers=headers) for method, path in changing]
+            assert {answer.status_code for answer in refused} == {401}
     assert len(changing) > 5
 
 
@@ -218,8 +223,7 @@ async def test_no_route_is_open_but_those_that_say_only_whether_we_are_well(sqli
     [
         {},
         {"Authorization": "Bearer wrong"},
-        basic(TOKEN),
-        basic("wrong") | {"Trivet-Page": "1", "Sec-Fetch-Site": "same-origin"},
+        {"Trivet-Form-Token": "x", "Sec-Fetch-Site": "same-origin"},
     ],
 )
 async def test_nobody_s_body_is_waited_for_before_he_may_ask(

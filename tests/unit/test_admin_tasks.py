@@ -24,7 +24,7 @@ from tests.contract.store_samples import BOB
 from tests.contract.subtask_samples import asked, conversation, ending, model_call, opened, started
 from tests.doubles import ManualClock
 from tests.parts.keepers import keeper_of
-from tests.parts.operator_api import HEADERS, TOKEN, basic
+from tests.parts.operator_api import HEADERS, TOKEN
 
 CLOCK = ManualClock(at_ms=20_000)
 
@@ -35,6 +35,7 @@ def parts_of(store: Store, bus: RedisBus) -> Parts:
         figures=bus.operator,
         lanes=bus.lanes,
         intake=bus.intake,
+        deliveries=bus.deliveries,
         keeper=keeper_of(store, bus),
         vault=bus.vault,
         scrubber=Scrubber(known_values=["hunter2hunter2"]),
@@ -51,138 +52,6 @@ async def admin(sqlite_store: Store, bus: RedisBus) -> AsyncIterator[httpx.Async
     transport = httpx.ASGITransport(app=create_app(parts_of(sqlite_store, bus), TOKEN))
     async with httpx.AsyncClient(transport=transport, base_url="http://admin", headers=HEADERS) as client:
         yield client
-
-
-READ_BY_PAGES = (
-    "/api/tasks",
-    "/api/tasks/types",
-    "/api/tasks/events",
-    "/api/tasks/k1",
-    "/api/sessions",
-    "/api/sessions/s1",
-    "/api/sessions/s1/messages",
-    "/api/sessions/s1/tree",
-    "/api/queue",
-    "/api/queue/past",
-    "/api/deliveries",
-    "/api/dead-letters",
-    "/api/usage",
-)
-ACTS = (("DELETE", "/api/dead-letters/0-0"), ("POST", "/api/dead-letters/0-0/retry"))
-OUR_SCRIPT = {"Trivet-Page": "1"}
-PAGE = {"Referer": "http://admin/tasks"}
-
-
-class TestWhoMayRead:
-    @pytest.mark.parametrize(
-        "headers",
-        [
-            HEADERS,
-            basic(TOKEN) | {"Sec-Fetch-Site": "same-origin"},
-            basic(TOKEN) | PAGE,
-        ],
-        ids=["token", "our page", "our page over plain http"],
-    )
-    async def test_whoever_has_the_token_or_its_password_on_a_page_of_ours(
-        self, admin: httpx.AsyncClient, headers: dict[str, str]
-    ) -> None:
-        admin.headers.pop("Authorization")
-        assert (await admin.get("/api/tasks", headers=headers)).status_code == 200
-
-    @pytest.mark.parametrize(
-        "headers",
-        [
-            {},
-            PAGE | {"Sec-Fetch-Site": "same-origin"},
-            basic("wrong") | {"Sec-Fetch-Site": "same-origin"},
-            basic(TOKEN),
-            basic(TOKEN) | {"Sec-Fetch-Site": "none"},
-            basic(TOKEN) | {"Sec-Fetch-Site": "cross-site"},
-            basic(TOKEN) | {"Sec-Fetch-Site": "same-site"} | PAGE,
-            basic(TOKEN) | {"Referer": "http://evil/tasks"},
-            basic(TOKEN) | {"Referer": "http://evil/http://admin/"},
-            {"Authorization": "Bearer wrong"} | PAGE,
-        ],
-    )
-    async def test_nobody_else_and_no_other_site_on_their_behalf(
-        self, admin: httpx.AsyncClient, headers: dict[str, str]
-    ) -> None:
-        """The refusal asks for no password: that is for pages to do."""
-        admin.headers.pop("Authorization")
-        for path in READ_BY_PAGES:
-            answer = await admin.get(path, headers=headers)
-            assert answer.status_code == 401
-            assert answer.headers["www-authenticate"].startswith("Bearer")
-
-    @pytest.mark.parametrize("path", ["/api/grants", "/api/audit", "/metrics"])
-    async def test_the_rest_of_the_api_takes_no_password(self, admin: httpx.AsyncClient, path: str) -> None:
-        admin.headers.pop("Authorization")
-        headers = basic(TOKEN) | {"Sec-Fetch-Site": "same-origin"}
-        assert (await admin.get(path, headers=headers)).status_code == 401
-
-    @pytest.mark.parametrize(("method", "path"), ACTS)
-    async def test_a_page_of_ours_may_retry_and_drop(self, admin: httpx.AsyncClient, method: str, path: str) -> None:
-        """404: there is no such letter, which only they hear who may ask."""
-        admin.headers.pop("Authorization")
-        for headers in (
-            HEADERS,
-            basic(TOKEN) | OUR_SCRIPT | {"Sec-Fetch-Site": "same-origin"},
-            basic(TOKEN) | OUR_SCRIPT | {"Origin": "http://admin"},
-        ):
-            assert (await admin.request(method, path, headers=headers)).status_code == 404
-
-    @pytest.mark.parametrize(
-        "headers",
-        [
-            {},
-            OUR_SCRIPT | {"Sec-Fetch-Site": "same-origin"},
-            basic("wrong") | OUR_SCRIPT | {"Sec-Fetch-Site": "same-origin"},
-            basic(TOKEN),
-            basic(TOKEN) | OUR_SCRIPT,
-            basic(TOKEN) | {"Sec-Fetch-Site": "same-origin", "Origin": "http://admin"},
-            basic(TOKEN) | OUR_SCRIPT | {"Sec-Fetch-Site": "cross-site"},
-            basic(TOKEN) | OUR_SCRIPT | {"Sec-Fetch-Site": "same-site", "Origin": "http://admin"},
-            basic(TOKEN) | OUR_SCRIPT | {"Sec-Fetch-Site": "none"},
-            basic(TOKEN) | OUR_SCRIPT | {"Origin": "http://evil"},
-            basic(TOKEN) | OUR_SCRIPT | {"Origin": "null"},
-            basic(TOKEN) | OUR_SCRIPT | PAGE,
-        ],
-    )
-    async def test_nobody_else_may(self, admin: httpx.AsyncClient, headers: dict[str, str]) -> None:
-        """Not even a form on a page of ours: only a script of ours adds its header."""
-        admin.headers.pop("Authorization")
-        for method, path in ACTS:
-            assert (await admin.request(method, path, headers=headers)).status_code == 401
-
-    async def test_another_site_is_not_told_that_it_may_ask(self, admin: httpx.AsyncClient) -> None:
-        asked = {"Origin": "http://evil", "Access-Control-Request-Method": "POST"}
-        answer = await admin.options("/api/dead-letters/0-0/retry", headers=asked)
-        assert answer.is_error
-        assert not [name for name in answer.headers if name.startswith("access-control")]
-
-    @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
-    async def test_nothing_else_is_changed_by_password(self, admin: httpx.AsyncClient, method: str) -> None:
-        admin.headers.pop("Authorization")
-        headers = basic(TOKEN) | OUR_SCRIPT | {"Sec-Fetch-Site": "same-origin"}
-        paths = {
-            "POST": "/api/sessions/s1/compact",
-            "PUT": "/api/agents/sub-types/explore",
-            "DELETE": "/api/users/telegram:1",
-        }
-        assert (await admin.request(method, paths[method], headers=headers)).status_code == 401
-
-    @pytest.mark.parametrize("path", ["/tasks", "/sessions", "/session", "/queue", "/usage"])
-    async def test_a_page_may_load_nothing_from_elsewhere_and_lie_in_no_frame(
-        self, admin: httpx.AsyncClient, path: str
-    ) -> None:
-        page = await admin.get(path, headers=basic(TOKEN))
-        policy = page.headers["content-security-policy"]
-        assert policy.startswith("default-src 'none';")
-        assert "unsafe" not in policy
-        assert "frame-ancestors 'none'" in policy
-        assert page.headers["referrer-policy"] == "same-origin"
-        assert " style=" not in page.text
-        assert (await admin.get("/static/..%2fshell.html", headers=basic(TOKEN))).status_code == 404
 
 
 class TestTheBoard:

@@ -23,11 +23,14 @@ from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import embedded_url
 from gateway.clock import SystemClock
 from gateway.config import Loaded, Settings, admin_token, database_url, load, own_hosts
+from gateway.config.catalog import catalog
+from gateway.config.show import rows
 from gateway.contracts.errors import StoreError
 from gateway.contracts.ids import WORKSPACES
 from gateway.http_guard import HttpService, http_served
 from gateway.limits import ADMIN_IDLE_S, BUS_WAIT_S
 from gateway.ops.admin.app import Parts, create_app
+from gateway.ops.admin.health import SettingView
 from gateway.ops.admin.sessions import take_replies
 from gateway.preflight import listen
 from gateway.process import INHERITED, MIGRATE, end_loading, guard_streams, report_ready, run_to_exit, stop_event
@@ -35,7 +38,7 @@ from gateway.retry import RetryPolicy, retry_until_available
 from gateway.scrub import Scrubber
 from gateway.scrub.vault import scrubber_of
 from gateway.store import Store, open_store
-from gateway.telemetry.logs import configure_logs
+from gateway.telemetry.logs import configure_logs, send_lines
 from gateway.upgrade import bring_up_to_date
 
 _GRACE_S: Final = 2  # less than the supervisor gives
@@ -59,11 +62,11 @@ async def _serve_until_signalled(loaded: Loaded, scrubber: Scrubber) -> None:
     inherited = [socket.socket(fileno=descriptor) for descriptor in told]
     listener = inherited[0] if inherited else listen(settings.http.host, settings.http.port, "http.port")
     idle_s = ADMIN_IDLE_S if inherited else None
-    await serve(settings, scrubber, listener, stopping, connections=inherited[1:], ready=report_ready, idle_s=idle_s)
+    await serve(loaded, scrubber, listener, stopping, connections=inherited[1:], ready=report_ready, idle_s=idle_s)
 
 
 async def serve(
-    settings: Settings,
+    loaded: Loaded,
     scrubber: Scrubber,
     listener: socket.socket,
     stopping: asyncio.Event,
@@ -74,7 +77,7 @@ async def serve(
 ) -> None:
     """Serve the operator's port until `stopping`, or until nobody has asked for `idle_s`. `connections` were accepted
     before, and are ours as soon as `ready` is called. Closes the listener."""
-    clock = SystemClock()
+    clock, settings = SystemClock(), loaded.settings
     with listener:
         async with _store(settings, clock) as store, _bus(settings, store) as bus:
             keeper = AccessService(
@@ -85,6 +88,7 @@ async def serve(
                 figures=bus.operator,
                 lanes=bus.lanes,
                 intake=bus.intake,
+                deliveries=bus.deliveries,
                 keeper=keeper,
                 vault=bus.vault,
                 scrubber=scrubber,
@@ -95,12 +99,16 @@ async def serve(
                 workspaces=settings.data_dir / WORKSPACES,
                 stopping=stopping,
                 hosts=own_hosts(settings),
+                settings=_settings_shown(loaded),
             )
             app = ActivityWatch(create_app(parts, admin_token(settings)))
             async with asyncio.TaskGroup() as group:
-                taking = group.create_task(
-                    take_replies(bus.deliveries, consumer=bus.names.named(clock.new_id()), clock=clock)
-                )
+                beside = [
+                    group.create_task(
+                        take_replies(bus.deliveries, consumer=bus.names.named(clock.new_id()), clock=clock)
+                    ),
+                    group.create_task(send_lines(bus.operator)),
+                ]
                 async with http_served(app, listener, grace_s=_GRACE_S, connections=connections) as service:
                     end_loading()
                     ready()
@@ -108,7 +116,16 @@ async def serve(
                         await stopping.wait()
                     else:
                         await _until_idle(app, service, stopping, idle_s)
-                taking.cancel()
+                for task in beside:
+                    task.cancel()
+
+
+def _settings_shown(loaded: Loaded) -> list[SettingView]:
+    meanings = {setting.key: setting.description for setting in catalog().values()}
+    return [
+        SettingView(key=key, value=value, source=source, meaning=meanings.get(key, ""))
+        for key, value, source in rows(loaded)
+    ]
 
 
 class ActivityWatch:

@@ -279,6 +279,7 @@ def limit_routes(keeper: AccessService) -> APIRouter:
 
 
 def limits_view(whom: Limited, rule: LimitRule) -> LimitsView:
+    """Convert what was decided about limits to the form that the API shows."""
     return LimitsView(
         whom=str(whom),
         tokens=rule.tokens,

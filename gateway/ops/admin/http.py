@@ -7,12 +7,10 @@ text that was sent. The refusals of a route are in its documentation (`refusals`
 
 from __future__ import annotations
 
-import base64
-import binascii
 import hmac
 from collections.abc import Callable
 from typing import Annotated, Any, Final, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from fastapi import FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
@@ -25,6 +23,8 @@ from starlette.status import HTTP_401_UNAUTHORIZED
 from gateway.contracts.errors import BadSessionKey, BusError, ConfigError, StoreError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import each_text
+from gateway.contracts.ports import Clock
+from gateway.limits import SIGN_IN_S
 from gateway.scrub import Scrubber
 
 
@@ -128,81 +128,105 @@ def owner_of(text: str) -> SessionKey:
     return key_of(text).owner
 
 
-# The door of the operator's API: only holders of the admin token may use it. There is no way to run without one.
+# Who may use the operator's port: scripts with the admin token, and browsers that signed in with it. There is no way to
+# run without a token.
+#
+# A signed-in browser holds a cookie that says until when, under a signature whose key is the admin token. Nothing is
+# kept on our side: any admin process knows it, after a restart, too, and a new admin token ends all of them.
 
 
+LOGIN_PATH: Final = "/login"
+_FORM_TOKEN: Final = "trivet-form-token"  # noqa: S105 - a header's name
 _BEARER: Final = 'Bearer realm="trivet"'
-_BASIC: Final = 'Basic realm="Trivet: any name, the admin token as password", charset="UTF-8"'
 _READING: Final = frozenset({"GET", "HEAD"})
-_FROM_OUR_SCRIPT: Final = "trivet-page"  # a header: see `require_to_act`
+_NOT_SIGNED_IN: Final = "the admin token is required"
 
 
 class AdminToken:
     """The admin token, compared in constant time. Raises `ConfigError` for an empty token, so that the API is never
     open."""
 
-    def __init__(self, token: str) -> None:
+    def __init__(self, token: str, clock: Clock) -> None:
         if not token.strip():
             raise ConfigError("the admin token is empty: set http.admin_token or delete <data_dir>/admin-token")
         self._token = token.encode()
+        self._clock = clock
 
     def require(self, request: Request) -> None:
-        """Require, as FastAPI dependency of the API, `Authorization: Bearer <token>`, otherwise 401."""
+        """Require, as FastAPI dependency of the API, `Authorization: Bearer <token>`, or the cookie of a browser that
+        signed in, if one of our pages asks; otherwise 401.
+
+        A browser sends the cookie to every port of this machine's name, and along with what pages of such ports make it
+        send. Browsers name the requesting page in headers that no script can set: `Sec-Fetch-Site`, or, where they
+        leave that out (plain HTTP to another machine), `Origin` and `Referer`. What changes something must carry the
+        form token of this sign-in, too, which only our pages show.
+        """
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not self._is_right(given.strip()):
-            raise HTTPException(HTTP_401_UNAUTHORIZED, "the admin token is required", {"WWW-Authenticate": _BEARER})
-
-    def require_to_read(self, request: Request) -> None:
-        """Require the token as dependency of API routes that only read and that our own pages fetch: as `require`, or
-        the password that the browser was asked for on such a page, if one of our pages makes the request.
-
-        A browser adds that password to whatever it requests of us, on behalf of any site. Such a request could change
-        nothing here, nor could the site read the answer; it is refused all the same, so that nobody's page holds
-        connections or runs queries. Browsers name the requesting page in headers that no script can set:
-        `Sec-Fetch-Site`, or, where they leave that out (plain HTTP to another machine), `Referer`.
-        """
-        self._require_or_password(request, takes_password=request.method in _READING and _is_from_our_page(request))
-
-    def require_to_act(self, request: Request) -> None:
-        """Require the token as dependency of API routes that change something and that our own pages call: as
-        `require`, or the password that the browser was asked for, if the script of one of our pages makes the
-        request.
-
-        Two signs prove that. The browser names the requesting page in headers that no script can set: `Sec-Fetch-Site`,
-        or, where it leaves that out, `Origin`. And our script adds a header of its own, which no form and no picture
-        can; before another site's script may, its browser asks us, and is not answered.
-        """
-        is_ours = _FROM_OUR_SCRIPT in request.headers and _is_from_our_page(request)
-        self._require_or_password(request, takes_password=is_ours)
+        if scheme.lower() == "bearer" and self.is_right(given.strip()):
+            return
+        session = self.session_of(request)
+        if session and is_from_our_page(request) and self._may(request, session):
+            return
+        raise HTTPException(HTTP_401_UNAUTHORIZED, _NOT_SIGNED_IN, {"WWW-Authenticate": _BEARER})
 
     def require_before_body(self, request: Request) -> None:
-        """Require what any request that may bring a body needs before a byte of it is read; its route may ask
-        for more."""
-        if request.method not in _READING:
-            self.require_to_act(request)
-
-    def require_from_browser(self, request: Request) -> None:
-        """Require the token as dependency of pages that only show; they also take the password a browser asks for.
-
-        Not for the API: a browser sends such a password along with requests that other sites made it send.
-        """
-        scheme, _, given = request.headers.get("authorization", "").partition(" ")
-        secret = _password(given.strip()) if scheme.lower() == "basic" else given.strip()
-        if scheme.lower() not in {"basic", "bearer"} or not self._is_right(secret):
-            raise HTTPException(HTTP_401_UNAUTHORIZED, "the admin token is required", {"WWW-Authenticate": _BASIC})
-
-    def _require_or_password(self, request: Request, *, takes_password: bool) -> None:
-        scheme, _, given = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "basic" or not takes_password:
+        """Require what any request that may bring a body needs before a byte of it is read. Who signs in has nothing
+        yet, and must come from our own form."""
+        if request.url.path == LOGIN_PATH:
+            if request.method not in _READING and not is_from_our_page(request):
+                raise HTTPException(status.HTTP_403_FORBIDDEN, "sign in by the page of this address")
+        elif request.method not in _READING:
             self.require(request)
-        elif not self._is_right(_password(given.strip())):
-            raise HTTPException(HTTP_401_UNAUTHORIZED, "the admin token is required", {"WWW-Authenticate": _BEARER})
 
-    def _is_right(self, given: str) -> bool:
+    def require_on_page(self, request: Request) -> None:
+        """Require the cookie as dependency of pages, which only show; anybody else is sent to sign in. The token is
+        taken, too."""
+        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        if not self.session_of(request) and not (scheme.lower() == "bearer" and self.is_right(given.strip())):
+            wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+            where = LOGIN_PATH if wanted == "/" else f"{LOGIN_PATH}?{urlencode({'next': wanted})}"
+            raise HTTPException(status.HTTP_303_SEE_OTHER, _NOT_SIGNED_IN, {"Location": where})
+
+    def is_right(self, given: str) -> bool:
+        """Tell whether this is the admin token."""
         return hmac.compare_digest(given.encode(), self._token)
 
+    def new_session(self) -> str:
+        """Make the value of a cookie that holds for `SIGN_IN_S`."""
+        said = f"{self._clock.now_ms() // 1000 + SIGN_IN_S}.{self._clock.new_id()}"
+        return f"{said}.{self._signed('session', said)}"
 
-def _is_from_our_page(request: Request) -> bool:
+    def session_of(self, request: Request) -> str:
+        """Return the cookie of a browser that is signed in; empty for any other."""
+        session = request.cookies.get(cookie_name(request), "")
+        return session if self.is_signed(session) else ""
+
+    def is_signed(self, session: str) -> bool:
+        """Tell whether this is the value of a cookie that we made and that still holds."""
+        said, _, signature = session.rpartition(".")
+        if not hmac.compare_digest(signature.encode(), self._signed("session", said).encode()):
+            return False
+        return int(said.partition(".")[0]) * 1000 > self._clock.now_ms()
+
+    def form_token(self, session: str) -> str:
+        """Return what each form of this sign-in carries."""
+        return self._signed("form", session) if session else ""
+
+    def _may(self, request: Request, session: str) -> bool:
+        given = request.headers.get(_FORM_TOKEN, "")
+        is_form_of_ours = hmac.compare_digest(given.encode(), self.form_token(session).encode())
+        return request.method in _READING or is_form_of_ours
+
+    def _signed(self, purpose: str, said: str) -> str:
+        return hmac.new(self._token, f"{purpose}|{said}".encode(), "sha256").hexdigest()
+
+
+def cookie_name(request: Request) -> str:
+    """Name the cookie by our port: browsers tell no ports apart, and two Trivets may be on one machine."""
+    return f"trivet-{request.url.port or request.url.scheme}"
+
+
+def is_from_our_page(request: Request) -> bool:
     """Judge, by the browser's headers, whether one of our pages made the request."""
     site = request.headers.get("sec-fetch-site")
     if site is not None:
@@ -210,10 +234,3 @@ def _is_from_our_page(request: Request) -> bool:
     host = request.headers.get("host", "")
     page = request.headers.get("referer" if request.method in _READING else "origin", "")
     return bool(host) and urlsplit(page).netloc == host
-
-
-def _password(credentials: str) -> str:
-    try:
-        return base64.b64decode(credentials, validate=True).decode().partition(":")[2]
-    except (binascii.Error, UnicodeDecodeError):
-        return ""

@@ -1,10 +1,10 @@
-"""The API of one person: export, erasure, linked accounts, usage."""
+"""The API of people: who is known, export, erasure, schedules, memory, linked accounts, usage."""
 
 from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Annotated, Final
@@ -18,19 +18,117 @@ from gateway.access import AccessService
 from gateway.bus.files import Vault
 from gateway.bus.lanes import Lanes
 from gateway.bus.operator import Operator
-from gateway.contracts.budgets import DailyUsage, Period, day_begins_ms, day_of
+from gateway.contracts.access import KnownPerson
+from gateway.contracts.budgets import DailyUsage, Period, UsageSum, day_begins_ms, day_of
 from gateway.contracts.ids import WORKSPACES, SessionKey, folder_name
 from gateway.contracts.ports import Clock
+from gateway.contracts.sessions import GrantRole, Schedule
 from gateway.limits import ERASE_PATIENCE_S
-from gateway.ops.admin.http import ADMIN, owner_of, refusals
-from gateway.ops.admin.views import Erased
+from gateway.ops.admin.access import LimitsView, limits_view
+from gateway.ops.admin.http import ADMIN, PAGE_DEFAULT, Limit, owner_of, refusals
+from gateway.ops.admin.views import ApiView, Erased, KeyText, Moment, known_moment, moment
 from gateway.scrub import Scrubber
 from gateway.store import Store
 from gateway.store.accounts import LinkStore
+from gateway.store.export import ERASED
 from gateway.store.subagents import TaskStore
 from gateway.store.usage import UsageStore
 
 _LOOK_EVERY_S: Final = 0.05
+_PAGE_MAX: Final = 500
+_PAGE_DEFAULT: Final = 100
+USAGE_DAYS: Final = 30
+"""The days of usage that are shown with a person."""
+
+
+class KnownPersonView(BaseModel):
+    """Somebody who has spoken, or was decided about; or a shared place."""
+
+    key: str = Field(description="The person, such as `telegram:123456789`, or a shared place.")
+    name: str = Field(description="What the person calls himself; empty where it is not known.")
+    role: GrantRole | None = Field(description="Null for a stranger.")
+    last_seen: datetime | None
+    lanes: int = Field(description="Places in which the person has a conversation.")
+    turns: int = Field(description="That called a model, in the last 30 days.")
+    tokens: int = Field(description="Likewise.")
+    cost: float = Field(description="US dollars, likewise.")
+
+
+class LaneView(BaseModel):
+    """One place in which a person speaks."""
+
+    key: str
+    waiting: int = Field(description="Messages that wait for a turn of their own.")
+    running: bool = Field(description="A turn runs.")
+
+
+class WholePersonView(KnownPersonView):
+    """One person with all that an operator decides about."""
+
+    accounts: list[str] = Field(description="All accounts of the person; one where none are linked.")
+    places: list[LaneView]
+    limits: LimitsView | None = Field(description="What was decided about the person's limits; null for nothing.")
+    reason: str = Field(description="Why the role was given, if somebody said so.")
+
+
+def known_people(store: Store, keeper: AccessService, figures: Operator, lanes: Lanes, clock: Clock) -> APIRouter:
+    """Build the routes that read below /api/people."""
+    router = APIRouter(prefix="/api/people", tags=["users"])
+
+    async def views(found: Sequence[KnownPerson], names: Mapping[SessionKey, str]) -> list[KnownPersonView]:
+        today = day_of(clock.now_ms())
+        span = Period(day_begins_ms(today + 1 - USAGE_DAYS), day_begins_ms(today + 1))
+        spent = await store.usage.of_some([person.key for person in found], span)
+        return [
+            KnownPersonView(
+                key=str(person.key),
+                name=names.get(person.key, ""),
+                role=keeper.role_of(person.key, person.granted),
+                last_seen=known_moment(person.seen_at_ms),
+                lanes=person.lanes,
+                turns=sums.turns,
+                tokens=sums.tokens,
+                cost=sums.cost_usd,
+            )
+            for person in found
+            for sums in (spent.get(person.key, UsageSum()),)
+        ]
+
+    @router.get("")
+    async def everybody(
+        q: Annotated[str, Query(max_length=200, description="A part of a key or of a name.")] = "",
+        limit: Annotated[int, Query(ge=1, le=_PAGE_MAX)] = _PAGE_DEFAULT,
+        offset: Annotated[int, Query(ge=0, le=2**53)] = 0,
+    ) -> list[KnownPersonView]:
+        """List who has spoken or was decided about, last seen first."""
+        names = await figures.names()
+        called = [key for key, name in names.items() if q.strip() and q.strip().lower() in name.lower()]
+        return await views(await store.people.page(words=q, owners=called, limit=limit, offset=offset), names)
+
+    @router.get("/{key:path}", responses=refusals(404))
+    async def person(key: str) -> WholePersonView:
+        """Show one person, with the places where he speaks, and what waits there. 404 for somebody who has no
+        conversation and about whom nothing was decided."""
+        owner = owner_of(key)
+        found = await store.people.page(words=str(owner), owners=[owner], limit=_PAGE_MAX)
+        known = [each for each in found if each.key == owner]
+        if not known:
+            raise HTTPException(status.HTTP_404_NOT_FOUND, f"nobody is known as {str(owner)[:80]!r}")
+        (view,) = await views(known, await figures.names())
+        reasons = [str(each.reason) for each in await keeper.book.grants() if each.key == owner]
+        keys = await store.people.keys(owner)
+        depths = [(each, await lanes.depth(each)) for each in keys]
+        rule = (await keeper.book.limit_rules()).get(owner)
+        return WholePersonView(
+            **dict(view),
+            accounts=sorted(map(str, await store.links.ends_of(owner))),
+            places=[LaneView(key=str(each), waiting=waiting, running=runs) for each, (waiting, runs) in depths],
+            limits=None if rule is None else limits_view(owner, rule),
+            reason="".join(reasons),
+        )
+
+    return router
+
 
 DEAD_LETTERS: Final = "dead_letters"
 """What an erasure calls those that it dropped."""
@@ -92,7 +190,9 @@ class PersonEraser:
         erased = await store.people.erase(owner)
         await self._keeper.project()
         elsewhere = {WORKSPACES: files, DEAD_LETTERS: letters}
-        return Erased(key=str(owner), rows={**erased, **{name: count for name, count in elsewhere.items() if count}})
+        rows = {**erased, **{name: count for name, count in elsewhere.items() if count}}
+        await store.audit.note(ADMIN, "user.erase", ERASED, rows)  # of whom nothing is left, the name neither
+        return Erased(key=str(owner), rows=rows)
 
 
 async def _end_work(keys: Collection[SessionKey], lanes: Lanes, book: TaskStore, clock: Clock) -> None:
@@ -118,6 +218,90 @@ def _erase_files(workspaces: Path, keys: Iterable[SessionKey]) -> int:
     for home in homes:
         shutil.rmtree(home)
     return len(homes)
+
+
+# What the agent keeps for people: their schedules, and what it remembers of them.
+
+
+Number = Annotated[int, Query(ge=1, le=2**53)]
+
+
+class ScheduleView(BaseModel):
+    """A reminder or a task that is still to come."""
+
+    number: int = Field(description="What its owner calls it.")
+    owner: str
+    name: str = Field(description="What the owner calls himself; empty where it is not known.")
+    key: str = Field(description="The lane it goes to.")
+    kind: str = Field(description="`reminder`, `task` or `heartbeat`.")
+    text: str
+    recurrence: str = Field(description="Empty: it happens once.")
+    zone: str = Field(description="The time zone whose clock the rule reads.")
+    next_due: datetime
+    created_at: datetime
+
+
+class FactView(ApiView):
+    """Something that is remembered of a person."""
+
+    number: int = Field(description="What its owner calls it.")
+    key: KeyText = Field(description="The account it was learned of.")
+    text: str
+    place: str = Field(description="Where it was learned; empty for a direct message.")
+    origin: str = Field(description="Whether the person said so, or it was concluded.")
+    is_shared: bool = Field(description="Its owner lets it be read outside of its place.")
+    created_at: Moment = Field(validation_alias="created_at_ms")
+
+
+def belongings_routes(store: Store, bus: Operator) -> APIRouter:
+    """Build the routes below /api/schedules and /api/memory. Each change is a line of the audit."""
+    router = APIRouter(prefix="/api", tags=["users"])
+
+    @router.get("/schedules")
+    async def schedules(key: str | None = None, limit: Limit = PAGE_DEFAULT) -> list[ScheduleView]:
+        """List what is still to come, what is due first in front; `key` selects one person's."""
+        found = await store.schedules.coming(owner_of(key) if key else None, limit=limit)
+        names = await bus.names()
+        return [_schedule_view(each, names) for each in found]
+
+    @router.delete("/schedules/{key:path}", status_code=status.HTTP_204_NO_CONTENT, responses=refusals(404))
+    async def cancel(key: str, number: Number) -> None:
+        """End a schedule for good; 404 when its owner has no active one of that number."""
+        owner = owner_of(key)
+        if await store.schedules.cancel(owner, number) is None:
+            raise HTTPException(status.HTTP_404_NOT_FOUND, f"{str(owner)[:80]!r} has no schedule {number}")
+        await store.audit.note(ADMIN, "schedule.cancel", f"user:{owner}", {"number": number})
+
+    @router.get("/memory")
+    async def memory(key: str, q: str = "", limit: Limit = PAGE_DEFAULT) -> list[FactView]:
+        """List what is remembered of a person, wherever it was learned: what has to do with `q`, or the newest."""
+        found = await store.memories.recall(owner_of(key), q, limit=limit)
+        return list(map(FactView.model_validate, found))
+
+    @router.delete("/memory/{key:path}", status_code=status.HTTP_204_NO_CONTENT, responses=refusals(404))
+    async def forget(key: str, number: Number) -> None:
+        """Forget a fact; 404 when nothing of that number is remembered of the person."""
+        owner = owner_of(key)
+        if not await store.memories.forget(owner, [number]):
+            raise HTTPException(status.HTTP_404_NOT_FOUND, f"nothing is remembered as {number}")
+        await store.audit.note(ADMIN, "memory.forget", f"user:{owner}", {"number": number})
+
+    return router
+
+
+def _schedule_view(schedule: Schedule, names: Mapping[SessionKey, str]) -> ScheduleView:
+    return ScheduleView(
+        number=schedule.number,
+        owner=str(schedule.owner),
+        name=names.get(schedule.owner, ""),
+        key=str(schedule.key),
+        kind=schedule.kind.value,
+        text=schedule.text,
+        recurrence=schedule.recurrence,
+        zone=schedule.zone,
+        next_due=moment(schedule.next_due_ms),
+        created_at=moment(schedule.created_at_ms),
+    )
 
 
 # Accounts that belong to one person: shown, and unlinked.
@@ -159,8 +343,6 @@ def link_routes(links: LinkStore, keeper: AccessService, clock: Clock) -> APIRou
 
 _DAYS_MAX: Final = 366
 _DAYS_DEFAULT: Final = 30
-_PAGE_MAX: Final = 500
-_PAGE_DEFAULT: Final = 100
 
 
 class UsageView(BaseModel):

@@ -4,7 +4,9 @@ dead letters."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime
 from typing import Annotated, Final
 
 import structlog
@@ -15,12 +17,25 @@ from starlette import status
 from gateway.bus.deliveries import Deliveries
 from gateway.bus.inbound import Inbound
 from gateway.bus.operator import Operator
-from gateway.contracts.errors import BusUnavailable
+from gateway.contracts.budgets import DAY_MS
+from gateway.contracts.errors import BusError, BusUnavailable
 from gateway.contracts.ids import ReplyAddress, SessionKey
-from gateway.contracts.messages import CleanText, DeliveryRecord, DeliveryState, InboundMessage, Receipt
+from gateway.contracts.messages import (
+    CleanText,
+    ControlKind,
+    ControlRequest,
+    DeliveryRecord,
+    DeliveryState,
+    InboundMessage,
+    Receipt,
+    Reply,
+    ReplyKind,
+    joined,
+    literal_text,
+)
 from gateway.contracts.ports import Clock, PendingReply, Verdict
 from gateway.contracts.sessions import Session
-from gateway.ops.admin.http import PAGE_DEFAULT, Limit, key_of, refusals
+from gateway.ops.admin.http import ADMIN, PAGE_DEFAULT, Limit, key_of, owner_of, refusals
 from gateway.ops.admin.trace import hops_of, nothing_known
 from gateway.ops.admin.views import (
     Accepted,
@@ -28,9 +43,11 @@ from gateway.ops.admin.views import (
     DeadLetterView,
     DeliveryView,
     HopView,
+    Interjected,
     MessageView,
     QueueMomentView,
     QueueView,
+    SayOrder,
     SessionTree,
     SessionView,
     checked_channel,
@@ -41,6 +58,8 @@ from gateway.ops.admin.views import (
 )
 from gateway.scrub import Scrubber
 from gateway.store import Store
+from gateway.store.outbox import OPERATOR
+from gateway.store.sessions import SessionSearch
 from gateway.store.subagents import TaskStore
 
 # The API as a channel of its own: answers to the operator's orders end here, never in a chat.
@@ -50,8 +69,10 @@ from gateway.store.subagents import TaskStore
 # receipt, as every channel does. The effect of the order shows in the session itself.
 
 
-NAME: Final = "admin"
+NAME: Final = OPERATOR
 _AUTHOR: Final = "operator"
+OPERATOR_WROTE: Final = literal_text("[The operator of this service wrote to the person here:]")
+"""How a transcript tells of what the operator wrote."""
 _BATCH: Final = 32
 _WAIT_S: Final = 5.0
 _BUS_PAUSE_S: Final = 1.0
@@ -59,17 +80,19 @@ _BUS_PAUSE_S: Final = 1.0
 log = structlog.get_logger("trivet.admin")
 
 
-def compact_order(key: SessionKey, focus: str, *, scrubber: Scrubber, clock: Clock) -> InboundMessage:
-    """Write `/compact [focus]` as a message of the operator on the lane of `key`."""
+def order_message(
+    key: SessionKey, text: str, *, scrubber: Scrubber, clock: Clock, address: ReplyAddress | None = None
+) -> InboundMessage:
+    """Write a message of the operator on the lane of `key`. Its answer goes to `address`, without one to nobody."""
     now_ms = clock.now_ms()
     return InboundMessage(
         id=f"{NAME}:{_AUTHOR}:{key}:{clock.new_id()}",
         key=key,
-        address=ReplyAddress(NAME, str(key), "{}"),
-        text=scrubber.for_chat(str(key)).scrub(f"/compact {focus}".strip()),
+        address=address or ReplyAddress(NAME, str(key), "{}"),
+        text=scrubber.for_chat(str(key)).scrub(text),
         author_id=_AUTHOR,
-        author_name=scrubber.scrub(_AUTHOR),
-        is_private=True,
+        author_name=CleanText(""),  # nobody's name in the chat
+        is_private=not key.place,
         sent_at_ms=now_ms,
         received_at_ms=now_ms,
     )
@@ -111,7 +134,7 @@ Channel = Annotated[
 ]
 
 
-def conversations(store: Store) -> APIRouter:
+def conversations(store: Store, bus: Operator) -> APIRouter:
     """Build the routes that read below /api/sessions."""
     router = APIRouter(prefix="/api/sessions", tags=["sessions"])
 
@@ -123,9 +146,23 @@ def conversations(store: Store) -> APIRouter:
         parent_session_id: Parent | None = None,
         channel: Channel | None = None,
         sub_agents: Annotated[bool, Query(description="False: only people's own conversations.")] = True,
+        person: Annotated[str | None, Query(description="Whose they are, in any place: `telegram:123456789`.")] = None,
+        q: Annotated[str, Query(max_length=200, description="Words in its title, key, person or messages.")] = "",
+        since: Annotated[date | None, Query(description="Something happened in it on this UTC day or later.")] = None,
+        until: Annotated[date | None, Query(description="Nothing happened in it after this UTC day.")] = None,
+        cost_min: Annotated[float | None, Query(ge=0, description="It cost so many US dollars or more.")] = None,
     ) -> list[SessionView]:
         """List sessions, newest first, those of sub-agents among them; a session has to meet all the conditions asked
-        for."""
+        for. `q` reads every message, which takes a second for each million of them."""
+        names = await _names(bus)
+        search = SessionSearch(
+            q,
+            [owner for owner, name in names.items() if q.strip() and q.strip().lower() in name.lower()],
+            None if person is None else owner_of(person),
+            None if since is None else _begins_ms(since),
+            None if until is None else _begins_ms(until) + DAY_MS,
+            cost_min,
+        )
         found = await store.sessions.page(
             key=key_of(key) if key else None,
             parent_session_id=parent_session_id,
@@ -133,13 +170,14 @@ def conversations(store: Store) -> APIRouter:
             limit=limit,
             offset=offset,
             with_sub_agents=sub_agents,
+            search=search,
         )
-        return await session_views(store.tasks, found)
+        return await session_views(store.tasks, found, names)
 
     @router.get("/{session_id}", responses=refusals(404))
     async def session(session_id: str) -> SessionView:
         """Show one conversation, a person's or a sub-agent's."""
-        (view,) = await session_views(store.tasks, [await _wanted(store, session_id)])
+        (view,) = await session_views(store.tasks, [await _wanted(store, session_id)], await _names(bus))
         return view
 
     @router.get("/{session_id}/messages", responses=refusals(404))
@@ -159,29 +197,108 @@ def conversations(store: Store) -> APIRouter:
     return router
 
 
-def compacting(store: Store, intake: Inbound, scrubber: Scrubber, clock: Clock) -> APIRouter:
-    """Build `POST /api/sessions/{id}/compact`."""
+def session_orders(
+    store: Store, intake: Inbound, deliveries: Deliveries, scrubber: Scrubber, clock: Clock
+) -> APIRouter:
+    """Build the routes below /api/sessions that do something. Each is a line of the audit."""
     router = APIRouter(prefix="/api/sessions", tags=["sessions"])
+    accepted = status.HTTP_202_ACCEPTED
 
-    @router.post("/{session_id}/compact", status_code=status.HTTP_202_ACCEPTED, responses=refusals(404, 409, 429))
-    async def compact(session_id: str, order: CompactOrder | None = None) -> Accepted:
-        """Summarize the conversation so far, as `/compact` in its chat would; the chat hears nothing of it."""
-        session = await _wanted(store, session_id)
-        if not session.is_current:
-            raise HTTPException(status.HTTP_409_CONFLICT, "only the current session of a key can be compacted")
-        message = compact_order(session.key, order.focus if order else "", scrubber=scrubber, clock=clock)
+    async def enqueued(session_id: str, text: str, *, is_told: bool = False) -> Accepted:
+        """Put an order on the lane of a current session; `is_told`: its answer goes to the chat."""
+        session = await _current(store, session_id)
+        address = await _chat_of(store, session) if is_told else None
+        message = order_message(session.key, text, scrubber=scrubber, clock=clock, address=address)
         admission = await intake.enqueue(message)
         if admission.verdict in {Verdict.LANE_FULL, Verdict.QUEUE_FULL}:
             raise HTTPException(status.HTTP_429_TOO_MANY_REQUESTS, "too many messages wait: try again later")
+        await store.audit.note(ADMIN, f"session.{text[1:].split()[0]}", f"session:{session.id}")
         return Accepted(message_id=message.id)
+
+    @router.post("/{session_id}/compact", status_code=accepted, responses=refusals(404, 409, 429))
+    async def compact(session_id: str, order: CompactOrder | None = None) -> Accepted:
+        """Summarize the conversation so far, as `/compact` in its chat would; the chat hears nothing of it."""
+        return await enqueued(session_id, f"/compact {order.focus if order else ''}".strip())
+
+    @router.post("/{session_id}/retry", status_code=accepted, responses=refusals(404, 409, 429))
+    async def retry(session_id: str) -> Accepted:
+        """Answer the last message once more, as `/retry` in its chat would: the new answer goes to the chat, and takes
+        the place of the old one in what the model sees."""
+        return await enqueued(session_id, "/retry", is_told=True)
+
+    @router.post("/{session_id}/stop", status_code=accepted, responses=refusals(404, 409, 429))
+    async def stop(session_id: str) -> Accepted:
+        """End the running turn and its sub-agents, and drop what waits in the lane, as `/stop` in its chat would; the
+        chat hears nothing of it."""
+        session = await _current(store, session_id)
+        message = order_message(session.key, "/stop", scrubber=scrubber, clock=clock)
+        admission = await intake.request_control(ControlRequest(ControlKind.STOP, message))
+        if admission.verdict is not Verdict.ACCEPTED:
+            raise HTTPException(status.HTTP_429_TOO_MANY_REQUESTS, "too many orders wait: try again later")
+        await store.audit.note(ADMIN, "session.stop", f"session:{session.id}")
+        return Accepted(message_id=message.id)
+
+    @router.post("/{session_id}/say", status_code=accepted, responses=refusals(404, 409))
+    async def say(session_id: str, order: SayOrder) -> Interjected:
+        """Write to the chat as the operator. It arrives as a message of the bot, after what is on its way; the model
+        is told of it with the next turn."""
+        session = await _current(store, session_id)
+        text = scrubber.for_chat(str(session.key)).scrub(order.text.strip())
+        reply = Reply(
+            id=f"{NAME}:{clock.new_id()}",
+            turn_id="",
+            key=session.key,
+            address=await _chat_of(store, session),
+            text=text,
+            kind=ReplyKind.NOTICE,
+            created_at_ms=clock.now_ms(),
+            language=session.language,
+        )
+        await store.turns.interject(session.id, reply, note=joined(OPERATOR_WROTE, text, by="\n\n"))
+        await store.audit.note(ADMIN, "session.say", f"session:{session.id}", {"reply": reply.id})
+        with contextlib.suppress(BusError):  # what is committed is published by the relay
+            await deliveries.publish([reply])
+        return Interjected(reply_id=reply.id)
 
     return router
 
 
-async def session_views(book: TaskStore, found: Sequence[Session]) -> list[SessionView]:
+async def _current(store: Store, session_id: str) -> Session:
+    """Return a session to which the next message of its key belongs. Raises 404, and 409 for any other."""
+    session = await _wanted(store, session_id)
+    if not session.is_current:
+        raise HTTPException(status.HTTP_409_CONFLICT, "only the current session of a key takes orders")
+    return session
+
+
+async def _chat_of(store: Store, session: Session) -> ReplyAddress:
+    address = await store.outbox.last_address(session.key)
+    if address is None:
+        raise HTTPException(status.HTTP_409_CONFLICT, "nothing was ever answered there, so it is not known where to")
+    return address
+
+
+async def _names(bus: Operator) -> Mapping[SessionKey, str]:
+    """Return what people call themselves; nothing while the bus is away: conversations are in SQL."""
+    try:
+        return await bus.names()
+    except BusError:
+        return {}
+
+
+def _begins_ms(day: date) -> int:
+    return int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp() * 1000)
+
+
+async def session_views(
+    book: TaskStore, found: Sequence[Session], names: Mapping[SessionKey, str]
+) -> list[SessionView]:
     """Convert sessions to the form that the API shows, each with the number of sub-agents that work for it."""
     counts = await book.count_children([session.id for session in found])
-    return [session_view(session, children_count=counts.get(session.id, 0)) for session in found]
+    return [
+        session_view(session, children_count=counts.get(session.id, 0), name=names.get(session.key.owner, ""))
+        for session in found
+    ]
 
 
 async def _wanted(store: Store, session_id: str) -> Session:
@@ -208,7 +325,7 @@ def families(store: Store, clock: Clock) -> APIRouter:
         1,000 the newest. 404 for an unknown session; an empty list for one without sub-agents."""
         if await store.sessions.by_id(session_id) is None:
             raise _unknown(session_id)
-        return await session_views(book, await book.children(session_id))
+        return await session_views(book, await book.children(session_id), {})
 
     @router.get("/{session_id}/tree", responses=refusals(404))
     async def tree(session_id: SessionId) -> SessionTree:
@@ -266,7 +383,7 @@ def deliveries(store: Store, bus: Operator, clock: Clock) -> APIRouter:
     return router
 
 
-def dead_letters(bus: Operator) -> APIRouter:
+def dead_letters(store: Store, bus: Operator) -> APIRouter:
     """Build the routes that deal with dead letters."""
     router = APIRouter(prefix="/api/dead-letters", tags=["deliveries"])
 
@@ -274,11 +391,13 @@ def dead_letters(bus: Operator) -> APIRouter:
     async def retry(entry_id: str) -> None:
         """Put the message back on its lane; 404 when it is no dead message."""
         _found(await bus.retry_dead(entry_id), entry_id)
+        await store.audit.note(ADMIN, "dead-letter.retry", f"dead-letter:{entry_id}")
 
     @router.delete("/{entry_id}", status_code=status.HTTP_204_NO_CONTENT, responses=refusals(404))
     async def drop(entry_id: str) -> None:
         """Forget it; 404 when there is none."""
         _found(await bus.drop_dead(entry_id), entry_id)
+        await store.audit.note(ADMIN, "dead-letter.drop", f"dead-letter:{entry_id}")
 
     return router
 

@@ -46,6 +46,8 @@ class SessionView(BaseModel):
 
     id: str
     key: str = Field(description="The session key, such as `telegram:123456789`.")
+    owner: str = Field(description="The person, or the shared place, that the key belongs to.")
+    name: str = Field(description="What the person calls himself; empty where it is not known.")
     title: str
     channel: str = Field(description="The platform, or `subagent:<type>` for the session of a sub-agent.")
     status: str = Field(description="`active` or `closed`.")
@@ -156,6 +158,20 @@ class CompactOrder(BaseModel):
     focus: str = Field(default="", max_length=1000, description="What the summary should dwell on.")
 
 
+class SayOrder(BaseModel):
+    """What to write to a chat."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    text: str = Field(min_length=1, max_length=4000)
+
+
+class Interjected(BaseModel):
+    """It is committed, and on its way."""
+
+    reply_id: str
+
+
 class Erased(BaseModel):
     """What is gone."""
 
@@ -200,11 +216,13 @@ def queue_view(figures: QueueFigures, *, now_ms: int) -> QueueView:
     )
 
 
-def session_view(session: Session, *, children_count: int) -> SessionView:
+def session_view(session: Session, *, children_count: int, name: str = "") -> SessionView:
     """Convert a session to the form that the API shows."""
     return SessionView(
         id=session.id,
         key=str(session.key),
+        owner=str(session.key.owner),
+        name=name,
         title=session.title,
         channel=session.channel or session.key.platform,
         status=session.status.value,

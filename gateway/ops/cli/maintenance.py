@@ -258,7 +258,7 @@ def _without_secrets() -> dict[str, str]:
 
 async def _state(loaded: Loaded) -> dict[str, Any]:
     """Collect the queue as the API shows it, who waits, and what is wrong, in words."""
-    from gateway.ops.admin.app import in_words, reasons  # noqa: PLC0415 - start-up
+    from gateway.ops.admin.health import in_words, reasons  # noqa: PLC0415 - start-up
     from gateway.ops.admin.views import queue_view  # noqa: PLC0415 - start-up
 
     try:

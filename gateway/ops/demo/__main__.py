@@ -47,7 +47,7 @@ async def _play_headless() -> int:
 async def _open_playground() -> int:
     async with demo_rig(_QUIET, tries=_TRIES) as rig:
         _write(f"Playground: {rig.playground_url}")
-        _write(f"Task board: {rig.board_url} (any name, password {rig.admin_token})")
+        _write(f"Dashboard: {rig.board_url} (sign in with {rig.admin_token})")
         if rig.model == SCRIPTED_MODEL:
             _write(f"Write to it, for example: {' · '.join(_TRIES)}")
         _write(f"Model: {rig.model}. Press Ctrl-C to end.")

@@ -21,7 +21,7 @@ import uvloop
 
 from gateway.bus.embedded import EmbeddedValkey
 from gateway.clock import SystemClock
-from gateway.config import Loaded, Settings, admin_token, load, own_hosts
+from gateway.config import Loaded, admin_token, load, own_hosts
 from gateway.config.features import keys_in_files
 from gateway.limits import ADMIN_IDLE_S
 from gateway.ops.supervisor.watch import DormantPort, keep_server, wait_unless
@@ -66,16 +66,17 @@ async def _up(loaded: Loaded, scrubber: Scrubber) -> None:
         listener = listen(settings.http.host, settings.http.port, "http.port")
         port = stack.enter_context(contextlib.closing(DormantPort(listener, own_hosts(settings))))
         try:
-            await _serve_all(settings, scrubber, port, stopping)
+            await _serve_all(loaded, scrubber, port, stopping)
         finally:
             for task in keeping:
                 task.cancel()
             await asyncio.gather(*keeping, return_exceptions=True)
 
 
-async def _serve_all(settings: Settings, scrubber: Scrubber, port: DormantPort, stopping: asyncio.Event) -> None:
+async def _serve_all(loaded: Loaded, scrubber: Scrubber, port: DormantPort, stopping: asyncio.Event) -> None:
     """Serve all roles; the first that ends or fails ends the others. They stop in the order in which `trivet up` stops
     them: intake first."""
+    settings = loaded.settings
     channels, agent = import_module(CHANNELS), import_module(AGENT)
     agents_stop, admin_stop = asyncio.Event(), asyncio.Event()
 
@@ -96,13 +97,13 @@ async def _serve_all(settings: Settings, scrubber: Scrubber, port: DormantPort, 
     async with asyncio.TaskGroup() as group:
         group.create_task(intake())
         group.create_task(work())
-        group.create_task(_serve_admin(settings, scrubber, port, admin_stop))
+        group.create_task(_serve_admin(loaded, scrubber, port, admin_stop))
         base = f"http://{at(settings.http.host, settings.http.port)}"
         sys.stdout.write(f"Trivet has started, all roles in one process: {base}\n")
         sys.stdout.flush()
 
 
-async def _serve_admin(settings: Settings, scrubber: Scrubber, port: DormantPort, stopping: asyncio.Event) -> None:
+async def _serve_admin(loaded: Loaded, scrubber: Scrubber, port: DormantPort, stopping: asyncio.Event) -> None:
     """Serve the operator's port each time somebody asks, until nobody asks any more. What has been loaded stays."""
     while not stopping.is_set():
         await wait_unless(stopping, port.until_asked())
@@ -111,13 +112,13 @@ async def _serve_admin(settings: Settings, scrubber: Scrubber, port: DormantPort
         admin = await asyncio.to_thread(import_module, ADMIN)
         listener, *connections = (socket.socket(fileno=os.dup(each)) for each in port.descriptors)
         await admin.serve(
-            settings,
+            loaded,
             scrubber,
             listener,
             stopping,
             connections=connections,
             ready=port.hand_over,
-            idle_s=ADMIN_IDLE_S if settings.http.admin_on_demand else None,
+            idle_s=ADMIN_IDLE_S if loaded.settings.http.admin_on_demand else None,
         )
 
 

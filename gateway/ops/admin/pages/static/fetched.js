@@ -5,12 +5,6 @@ export async function fetched(path) {
   return granted(answer).json();
 }
 
-// Asks for a change. The header shows that the script of a page of ours asks, not somebody else's form.
-export async function ordered(method, path) {
-  const answer = await fetch(path, { method, headers: { "Trivet-Page": "1" }, cache: "no-store" });
-  granted(answer);
-}
-
 function granted(answer) {
   if (!answer.ok) throw Object.assign(new Error(`${answer.url}: ${answer.status}`), { status: answer.status });
   return answer;

@@ -3,12 +3,9 @@
 import { element } from "./fetched.js";
 
 export const LOOK_EVERY_MS = 3000;
-const LOOK_UNHURRIED_MS = 60000;
 
 const LINKS = {
   live: "Live",
-  watching: "Looking every 3 seconds",
-  unhurried: "Looking every minute",
   polling: "No live updates: looking every 3 seconds",
   away: "The server does not answer: trying every 3 seconds",
 };
@@ -38,7 +35,7 @@ export class Looks {
         sayWhen(new Date());
       } catch {
         this.#isAway = true;
-        if (this.#looksSeldom()) setTimeout(() => this.again(), LOOK_EVERY_MS); // else somebody has us look
+        if (this.#link === "live") setTimeout(() => this.again(), LOOK_EVERY_MS); // else somebody has us look
       }
       this.#say();
     }
@@ -49,19 +46,6 @@ export class Looks {
   linked(state) {
     this.#link = state;
     this.#say();
-  }
-
-  // For pages that nobody tells of changes. Nothing is asked for while nobody sees the page.
-  watch(state = "watching") {
-    const look = () => document.visibilityState === "visible" && this.again();
-    this.linked(state);
-    document.addEventListener("visibilitychange", look);
-    setInterval(look, state === "unhurried" ? LOOK_UNHURRIED_MS : LOOK_EVERY_MS);
-    this.again();
-  }
-
-  #looksSeldom() {
-    return this.#link === "live" || this.#link === "unhurried";
   }
 
   // A live region: it speaks when the connection changes, and at no other time.

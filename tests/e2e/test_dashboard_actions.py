@@ -1,0 +1,262 @@
+"""Each action of the dashboard, pressed in a real browser, on a Trivet that runs in front of emulated platforms."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, Locator, Page, expect
+from redis import Redis
+
+from gateway.bus.embedded import embedded_url
+from gateway.contracts.envelope import encode
+from gateway.contracts.ids import SessionKey
+from tests.contract.store_samples import says
+from tests.parts.browsing import DESK, browser
+from tests.parts.product import Chat, Product, running_product
+from tests.parts.waiting import until
+
+__all__ = ["browser"]
+
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(240)]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def product(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Product]:
+    """One for all tests of the module, to which strangers are let in by code."""
+    folder = tmp_path_factory.mktemp("product")
+    async with running_product(folder, settings={"TRIVET_ACCESS__DEFAULT": "pairing"}, platforms=("telegram",)) as runs:
+        yield runs
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def page(browser: Browser, product: Product) -> AsyncIterator[Page]:
+    """A window of somebody who is signed in, by the form."""
+    context = await browser.new_context(viewport=DESK, base_url=f"http://127.0.0.1:{product.port}")
+    page = await context.new_page()
+    await page.goto("/")
+    await page.get_by_label("Admin token").fill(product.admin_token)
+    await page.get_by_role("button", name="Sign in").click()
+    await expect(page.get_by_role("heading", level=1)).to_have_text("Overview")
+    yield page
+    await context.close()
+
+
+async def press(page: Page, button: Locator, done: str | re.Pattern[str]) -> None:
+    """Press a button, leave it when asked, press it again and mean it; the page says what was done."""
+    sure, told = page.get_by_role("dialog"), page.locator("#told")
+    await button.click()
+    await expect(sure).to_be_visible()
+    await page.keyboard.press("Escape")
+    await expect(sure).to_be_hidden()
+    await button.click()
+    await sure.locator("#yes").click()
+    await expect(told).to_have_text(done)
+
+
+async def audited(product: Product) -> list[tuple[str, str]]:
+    return [(line["action"], line["subject"]) for line in await product.api("/api/audit", limit=500)]
+
+
+async def member(page: Page, product: Product, name: str) -> Chat:
+    """Somebody who writes, is told a code, and is let in on the page of people."""
+    chat = product.chat("telegram", name)
+    await chat.ask("hello")
+    await page.goto("/people")
+    row = page.get_by_role("table", name="Waiting to be let in").locator("tbody tr", has_text=name)
+    await row.get_by_role("combobox").select_option("member")
+    await press(page, row.get_by_role("button", name="Let in"), f"{name} is let in.")
+    await chat.ask(f"say I am {name}", f"I am {name}")
+    return chat
+
+
+def key_of(chat: Chat) -> str:
+    return f"telegram:{chat.person.id}"
+
+
+async def open_session(page: Page, product: Product, chat: Chat) -> str:
+    (session,) = await product.api("/api/sessions", key=key_of(chat))
+    await page.goto(f"/session?id={session['id']}")
+    return str(session["id"])
+
+
+async def test_a_stranger_is_let_in_or_turned_down(page: Page, product: Product) -> None:
+    ada = await member(page, product, "Ada")
+    await expect(page.locator("h1")).to_have_text("People")
+    bob = product.chat("telegram", "Bob")
+    await bob.ask("let me in")
+    await page.reload()
+    row = page.get_by_role("table", name="Waiting to be let in").locator("tbody tr", has_text="Bob")
+    await press(page, row.get_by_role("button", name="Turn down"), "Bob is turned down.")
+    actions = [action for action, _ in await audited(product)]
+    assert len(actions) == 2, actions
+    assert await product.api("/api/pairings") == []
+    assert ada.heard
+
+
+async def test_a_role_a_block_and_limits_count_for_the_next_message(page: Page, product: Product) -> None:
+    cleo = await member(page, product, "Cleo")
+    person = f"/person?key={key_of(cleo)}"
+    await page.goto(person)
+    await page.get_by_role("combobox", name="Role").select_option("admin")
+    await press(page, page.get_by_role("button", name="Change role"), re.compile("Cleo|telegram:.* is admin now."))
+    await expect(page.locator(".facts")).to_contain_text("admin")
+    await press(page, page.get_by_role("button", name="Block"), re.compile("is blocked."))
+    before = len(cleo.answers)
+    await cleo.say("say hidden")
+    await press(page, page.get_by_role("button", name="Unblock"), re.compile("is not blocked any more."))
+    await expect(page.locator(".facts")).to_contain_text("stranger")
+    await page.get_by_role("combobox", name="Role").select_option("member")
+    await press(page, page.get_by_role("button", name="Change role"), re.compile("is member now."))
+    await cleo.ask("say again", "again")
+    assert "hidden" not in "\n".join(cleo.answers[before:])
+
+    await page.get_by_label("Tokens").fill("1")
+    await press(page, page.get_by_role("button", name="Set limits"), "The limits are set.")
+    await cleo.ask("say too much")
+    assert "too much" not in cleo.answers[-1]
+    await press(page, page.get_by_role("button", name="As configured"), "The limits are as configured.")
+    await cleo.ask("say enough", "enough")
+    subjects = {subject for _, subject in await audited(product)}
+    assert f"user:{key_of(cleo)}" in subjects
+    await press(page, page.get_by_role("button", name="Withdraw the role"), "The role is withdrawn.")
+
+
+async def test_a_conversation_is_stopped_answered_again_compacted_and_written_to(page: Page, product: Product) -> None:
+    dora = await member(page, product, "Dora")
+    id_ = await open_session(page, product, dora)
+    await dora.say("slow 60 say never")
+    await product.until_running(1)
+    await press(page, page.get_by_role("button", name="Stop"), "Stopped.")
+    await product.until_settled()
+    assert "never" not in dora.heard
+
+    for _ in range(3):
+        await dora.ask("long 9000")
+        await product.until_settled()
+    await dora.ask("say first", "first")
+    answers = len(dora.answers)
+    await press(page, page.get_by_role("button", name="Answer again"), "The last message is answered once more.")
+    await until(lambda: len(dora.answers) > answers, lambda: f"another answer: {dora.answers}")
+    await press(page, page.get_by_role("button", name="Compact"), "It is compacted when its turn comes.")
+    await expect(page.locator("#said summary", has_text="Summary of what came before")).to_be_visible()
+
+    await page.get_by_label("Message").fill("This is **Grace** of the team.")
+    await press(page, page.get_by_role("button", name="Send"), "It is on its way to the chat.")
+    await dora.until_answered("Grace")
+    await expect(page.locator("#said [data-role=operator] strong")).to_have_text("Grace")
+    await dora.ask("say thanks", "thanks")
+    assert dora.heard.count("Grace of the team") == 1
+    done = [action for action, subject in await audited(product) if subject == f"session:{id_}"]
+    assert done == ["session.say", "session.compact", "session.retry", "session.stop"]
+
+
+async def test_what_is_remembered_and_scheduled_is_forgotten_and_cancelled(page: Page, product: Product) -> None:
+    emil = await member(page, product, "Emil")
+    await emil.ask("remember Emil likes plums")
+    await emil.ask("/remind in 2 hours water the plums")
+    person = f"/person?key={key_of(emil)}"
+    await page.goto(person)
+    await press(page, page.get_by_role("button", name="Forget"), "It is forgotten.")
+    await expect(page.get_by_text("Nothing is remembered of this person.")).to_be_visible()
+    await page.goto("/schedules")
+    row = page.get_by_role("table", name="Schedules").locator("tbody tr", has_text="water the plums")
+    await press(page, row.get_by_role("button", name="Cancel"), "It is cancelled.")
+    await expect(row).to_have_count(0)
+    assert {("memory.forget", f"user:{key_of(emil)}"), ("schedule.cancel", f"user:{key_of(emil)}")} <= set(
+        await audited(product)
+    )
+
+
+async def test_everything_of_a_person_is_exported_and_erased(page: Page, product: Product) -> None:
+    fay = await member(page, product, "Fay")
+    await page.goto(f"/person?key={key_of(fay)}")
+    async with page.expect_download() as downloading:
+        await page.get_by_role("link", name="Export as JSON").click()
+    download = await downloading.value
+    assert b"I am Fay" in await asyncio.to_thread((await download.path()).read_bytes)
+    await press(page, page.get_by_role("button", name="Erase everything"), re.compile("is erased."))
+    assert await product.api("/api/sessions", key=key_of(fay)) == []
+    assert key_of(fay) not in {person["key"] for person in await product.api("/api/people")}
+    assert ("user.erase", "erased") in await audited(product)
+
+
+async def test_somebody_is_let_in_by_his_key(page: Page, product: Product) -> None:
+    gus = product.chat("telegram", "Gus")
+    await page.goto("/people")
+    await page.get_by_text("Let in somebody by a code or a key").click()
+    await page.get_by_label("Key", exact=True).fill(key_of(gus))
+    await press(page, page.get_by_role("button", name="Give the role"), f"{key_of(gus)} is member now.")
+    await gus.ask("say at once", "at once")
+
+
+async def test_what_is_refused_is_said_and_changes_nothing(page: Page, product: Product) -> None:
+    await page.goto("/people")
+    await page.get_by_text("Let in somebody by a code or a key").click()
+    await page.get_by_label("Code").fill("NOSUCHCO")
+    await page.locator("details").get_by_role("button", name="Let in").click()
+    await page.locator("#yes").click()
+    await expect(page.locator("#told")).to_contain_text("Nothing was changed: no person waits with the code NOSUCHCO")
+
+
+async def test_limits_places_and_types_change_while_it_runs(page: Page, product: Product) -> None:
+    await page.goto("/settings")
+    guest = page.locator(".card", has=page.get_by_role("heading", name="Guest"))
+    await guest.get_by_label("Turns").fill("7")
+    await press(page, guest.get_by_role("button", name="Set limits"), "The limits of each guest are set.")
+    assert (await product.api("/api/limits"))[0]["turns"] == 7
+    await press(page, guest.get_by_role("button", name="As configured"), "The limits of each guest are as configured.")
+    await page.get_by_role("textbox", name="Place").fill("telegram:-100456")
+    await page.get_by_role("combobox", name="Who is heard there").select_option("admins")
+    await press(page, page.get_by_role("button", name="Set who is heard"), "telegram:/-100456: admins.")
+    place = page.get_by_role("table", name="Places").locator("tbody tr")
+    await press(page, place.get_by_role("button", name="As configured"), "The place is as configured.")
+
+    row = page.get_by_role("table", name="Types of sub-agents").locator("tbody tr", has_text="explore").first
+    await row.get_by_label("Rounds of explore").fill("3")
+    await press(page, row.get_by_role("button", name="Set rounds"), "explore has 3 rounds now.")
+    await press(page, row.get_by_role("button", name="Switch off"), "explore is switched off.")
+    await expect(row).to_contain_text("switched off")
+    await press(page, row.get_by_role("button", name="As configured"), "explore is as configured.")
+
+    await page.get_by_label("Part of a name").fill("admin_token")
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("table", name="Settings").locator("tbody tr")).to_have_count(1)
+    assert product.admin_token not in await page.content()
+    await page.goto("/audit")
+    await expect(page.get_by_role("table", name="Audit")).to_contain_text("sub-type.change")
+
+
+async def test_the_logs_show_what_every_process_said_as_it_comes_and_of_one_turn(page: Page, product: Product) -> None:
+    hal = await member(page, product, "Hal")
+    await page.goto("/logs?q=nothing-says-this-yet")
+    await expect(page.get_by_text("Nothing like that was logged")).to_be_visible()
+    await page.goto("/logs")
+    await expect(page.locator(".lines li").first).to_be_visible()
+    await page.goto(f"/trace?id={key_of(hal)}")
+    await expect(page.locator("#hops b", has_text="turn began").first).to_be_visible()
+    link = page.get_by_role("link", name="What was logged about this turn")
+    turn = (await link.get_attribute("href") or "").partition("q=")[2]
+    await link.click()
+    await expect(page.get_by_label("Part of a line")).to_have_value(turn)
+
+
+async def test_a_dead_letter_is_tried_again_or_dropped(page: Page, product: Product) -> None:
+    with Redis.from_url(embedded_url(product.data_dir), protocol=2) as redis:
+        for number in (1, 2):
+            lost = says(SessionKey("telegram", "404"), f"poison {number}", id_=f"telegram:bot:404:{number}")
+            letter = {"e": encode(lost), "reason": "attempts", "attempts": 4, "error": "boom"}
+            await asyncio.to_thread(redis.xadd, "{q0}:dlq", letter)
+    await page.goto("/queue")
+    letters = page.get_by_role("table", name="Dead letters").locator("tbody tr")
+    await press(
+        page,
+        letters.filter(has_text="poison 1").get_by_role("button", name="Try again"),
+        "The message is back on its lane.",
+    )
+    await press(page, letters.filter(has_text="poison 2").get_by_role("button", name="Drop"), "The message is dropped.")
+    await expect(page.get_by_text("Nothing was given up.")).to_be_visible()
+    assert {"dead-letter.retry", "dead-letter.drop"} <= {action for action, _ in await audited(product)}
