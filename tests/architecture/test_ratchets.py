@@ -22,10 +22,11 @@ from tests.architecture.code_stats import (
 )
 
 LIMITS: Final = {
-    "lines": 103_000,
-    "one_importer": 18.7,
+    "files": 368,
+    "lines": 101_590,
+    "one_importer": 18.2,
     "duplicate_classes": 0,
-    "no_verb": 5.9,
+    "no_verb": 5.8,
     "forwarders": 80,
 }
 
