@@ -11,7 +11,7 @@ import re
 from functools import cache
 from typing import Final
 
-from gateway.scrub.judge import Bond, is_pass_phrase, is_secret, is_unspoken
+from gateway.scrub.judge import CREDENTIAL_CHARS_MIN, Bond, is_jumble, is_pass_phrase, is_reference, is_secret, is_unspoken
 from gateway.scrub.placeholder import PLACEHOLDER
 from gateway.scrub.rules import SecretSpan
 from gateway.scrub.states import StepResult
@@ -180,7 +180,7 @@ class AnnouncedValue:
         self._is_named = announcement.is_named
         self._needs_end_tag = False
         self._must_be_quoted = False
-        self._bond = bond
+        self._bond = max(bond, Bond.SAID) if announcement.is_header else bond
         self._bond_of_complement: Bond | None = None
         self._fillers = 0
         self._newlines = 0
@@ -352,6 +352,8 @@ class AnnouncedValue:
         if word.group().lower() in vocabulary().types:
             self._bond = Bond.LOOSE
             return word.end()
+        if self._word.is_header and len(word.group()) >= CREDENTIAL_CHARS_MIN:
+            return at
         is_phrase = PHRASE.match(text, at, unit) is not None
         if self._is_below or (self._bond == Bond.ASSIGNED and (is_phrase or self._rest_read or self._word.is_constant)):
             return at
@@ -434,14 +436,17 @@ class AnnouncedValue:
     def _bare(self, text: str, at: int, whole: int, end: int) -> StepResult:
         """Judge a value without quotes."""
         is_assigned = self._bond == Bond.ASSIGNED
-        is_personal = self._family is KeywordFamily.PERSONAL
-        stop = without_followers(text, at, whole, is_personal=is_personal, is_assigned=is_assigned)
+        if is_assigned and is_jumble(text[at:whole]) and (not self._needs_end_tag or text.startswith("</", whole)):
+            return StepResult(whole, is_over=True, cut=SecretSpan(at, whole, _kind(self._family)))
+        is_chosen = self._family is KeywordFamily.PERSONAL or self._word.is_header
+        stop = without_followers(text, at, whole, is_personal=is_chosen, is_assigned=is_assigned)
         if self._word.is_pair and (name := NAME_AND_VALUE.match(text, at, stop)):
             at = name.end()
         if self._needs_end_tag and not self._is_below and not text.startswith(("</", "]]"), stop):
             return StepResult(at, is_over=True)
         is_quoted = bool(self._quote) or (self._word.is_constant and is_assigned)
-        if not self._is_secret(text[at : min(stop, at + _JUDGED_CHARS)], is_quoted=is_quoted):
+        value = text[at : min(stop, at + _JUDGED_CHARS)]
+        if (not self._quote and is_reference(value)) or not self._is_secret(value, is_quoted=is_quoted):
             return StepResult(at, is_over=True)
         if stop == at + VALUE_CHARS_MAX:
             stop = overlong_end(text, stop, end)
@@ -449,7 +454,9 @@ class AnnouncedValue:
 
     def _is_secret(self, value: str, *, is_quoted: bool) -> bool:
         is_somebodys = self._is_named and self._family is KeywordFamily.VAGUE and len(value) >= _NAMED_KEY_CHARS_MIN
-        return is_secret(value, KeywordFamily.KEY if is_somebodys else self._family, self._bond, is_quoted=is_quoted)
+        family = KeywordFamily.KEY if is_somebodys else self._family
+        is_constant = self._word.is_constant and self._bond == Bond.ASSIGNED and not self._rest_read
+        return is_secret(value, family, self._bond, is_quoted=is_quoted, is_constant=is_constant)
 
     def _quoted(self, text: str, at: int, end: int, *, is_last: bool) -> StepResult | int | None:
         """Read a value in quotes, spaces included. None: the quote does not close, read the value as unquoted."""
@@ -464,8 +471,12 @@ class AnnouncedValue:
             return StepResult(placeholder.end(), is_over=True)
         if self._family is KeywordFamily.KEY and (scheme := SCHEME_AND_VALUE.match(text, at, stop)):
             at = scheme.end()
+            if self._word.word == "authorization":
+                self._family, self._bond = KeywordFamily.SCHEME, Bond.SAID
         value = text[at:stop]
-        if any(char.isspace() for char in value):
+        if is_jumble(value) and not value.startswith("-----"):
+            is_cut = True
+        elif any(char.isspace() for char in value):
             is_cut = self._family is KeywordFamily.PERSONAL and is_pass_phrase(value)
         else:
             is_cut = self._is_secret(value, is_quoted=True)

@@ -35,7 +35,10 @@ _EXPRESSION: Final = re.compile(
     r"|params|opts|options|conf)\."
 )
 _PRINTED: Final = re.compile(r"%[\d.*$]*l*[sdufxi]")
-_CALL: Final = re.compile(r"[$@]?([A-Za-z_][\w.]{2,})(?:[(\[]|\?\?|\?\.|[+|][A-Za-z_]+\.|\Z)", re.ASCII)
+_CALL: Final = re.compile(
+    r"[$@]?([A-Za-z_][\w.]{1,})(?:[(\[]|\?\?|\?\.|->|::|[+|][A-Za-z_]+\.|!?,?\Z)|\$(\w{2,24})-\Z",
+    re.ASCII,
+)
 _HASH: Final = re.compile(
     r"sha-?\d+[:-]|md5:|\$\d?[a-z]{1,8}\d?[a-z]?\$|\{[A-Z0-9]+\}|pbkdf2|argon2|bcrypt|scrypt", re.IGNORECASE
 )
@@ -62,6 +65,9 @@ _NIL_CHARS: Final = 2
 _REFERRING: Final = "@:$%‹›"
 """Around a name these make a reference to something (`:password`)."""
 
+_DIGEST: Final = re.compile(r"(?:[0-9a-f]{40}|(?:[A-Za-z][\w.]*[-/])+[0-9a-f]{7,64})", re.ASCII)
+"""Behind a mere `key:`, a commit or the key of a cache."""
+
 _HEX: Final = re.compile(r"(?:0x)?[0-9a-fA-F]+")
 _MAIL: Final = re.compile(r"[\w.+-]+@(?:[\w-]+(?:\.[A-Za-z]{2,})+|\d{1,3}(?:\.\d{1,3}){3})")
 _MODEL: Final = re.compile(r"[A-Z]{2,5}[a-z]?[-#_.v]?\d[\d.v-]{0,3}[a-z]?(?:[-/][A-Z][a-z]+)?|[A-Z]\d{1,4}")
@@ -74,6 +80,9 @@ _SPELLED: Final = re.compile(r"\w+(?:[:=|/_.]+\w*)+|[:=|/_.]+\w+")
 
 _WORD_AND_NUMBER: Final = re.compile(r"[^\W\d_]+[-_.]?\d{1,4}")
 _PHRASE: Final = re.compile(r"[A-Za-z]{2,12}(?:[-_.][A-Za-z0-9]{1,12}){2,9}", re.ASCII)
+_WORDS: Final = re.compile(r"[a-z]{3,12}(?:-[a-z]{3,12}){3,9}", re.ASCII)
+"""Four words with dashes: a phrase that somebody drew, behind `JWT_SECRET=`."""
+
 _FULL_SIZE_CHARS: Final = 32
 _FULL_SIZE_DISTINCT: Final = 10
 _ALPHABET: Final = re.compile("abcdefghijklm|opqrstuvwxyz", re.IGNORECASE)
@@ -84,6 +93,13 @@ _CHARS_MIN: Final = {Bond.LOOSE: 8, Bond.ADJACENT: 6, Bond.SAID: 5, Bond.ASSIGNE
 _UNSPOKEN_CHARS_MIN: Final = 14
 """Letters in one case that nobody could say, and too many for an abbreviation."""
 
+_JUMBLE_CHARS_MIN: Final = 24
+_JUMBLE_TURNS_SHARE: Final = 0.42
+"""So often does a drawn sequence change between lower case, capitals, digits and signs; code does half as often."""
+
+CREDENTIAL_CHARS_MIN: Final = 20
+"""Behind `Authorization: Bearer`, so many characters of any kind are the credential."""
+
 _MADE_CHARS_MIN: Final = {
     KeywordFamily.KEY: {Bond.LOOSE: 16, Bond.ADJACENT: 10, Bond.SAID: 8, Bond.ASSIGNED: 8},
     KeywordFamily.VAGUE: {Bond.LOOSE: 999, Bond.ADJACENT: 24, Bond.SAID: 16, Bond.ASSIGNED: 16},
@@ -91,8 +107,10 @@ _MADE_CHARS_MIN: Final = {
 }
 
 
-def is_secret(value: str, family: KeywordFamily, bond: Bond, *, is_quoted: bool) -> bool:
-    """Judge one value without spaces."""
+def is_secret(
+    value: str, family: KeywordFamily, bond: Bond, *, is_quoted: bool, is_constant: bool = False
+) -> bool:
+    """Judge one value without spaces; `is_constant` says that an environment variable's name assigns it."""
     if "\\" in value or "*(" in value:
         value = _TYPESETTING.sub("", value)
     if _is_stand_in(value, is_quoted=is_quoted) or (_MAIL.fullmatch(value) and not is_quoted):
@@ -101,8 +119,14 @@ def is_secret(value: str, family: KeywordFamily, bond: Bond, *, is_quoted: bool)
         return _is_personal(value, bond, is_quoted=is_quoted)
     if family is KeywordFamily.KEY and bond is Bond.ASSIGNED and _COUNT.fullmatch(value):
         return len(value) in _NUMBER_CHARS and not is_counted(value)
+    if family is KeywordFamily.VAGUE and _DIGEST.fullmatch(value):
+        return False
     if family is KeywordFamily.VAGUE and (_UUID.fullmatch(value) or (bond < Bond.SAID and _HEX.fullmatch(value))):
         return False
+    if family is KeywordFamily.SCHEME and bond >= Bond.SAID and len(value) >= CREDENTIAL_CHARS_MIN:
+        return True
+    if family is KeywordFamily.KEY and is_constant and _WORDS.fullmatch(value):
+        return True
     return len(value) >= _MADE_CHARS_MIN[family][bond] and _is_made(value)
 
 
@@ -139,6 +163,13 @@ def _is_expression(value: str) -> bool:
     """Tell whether code fetches the secret from elsewhere: a call, a lookup, a variable, a path."""
     if _EXPRESSION.match(value) or value.endswith("(") or not any(map(str.isalnum, _PRINTED.sub("", value))):
         return True
+    return is_reference(value)
+
+
+def is_reference(value: str) -> bool:
+    """Tell whether code names something: a call, a lookup, a member, a path. Nobody's password looks like that, not
+    even behind the name of an environment variable.
+    """
     if "/" in value and is_wordy(value):
         return True
     call = _CALL.match(value)
@@ -146,7 +177,7 @@ def _is_expression(value: str) -> bool:
         call.end() == len(value) and not value.startswith("$") and value[-1] not in "([" and "." not in value
     ):
         return False
-    return all(_is_regular(piece) for piece in re.split(r"[._]", call[1]) if piece)
+    return all(_is_regular(piece) for piece in re.split(r"[._]", call[1] or call[2]) if piece)
 
 
 def _is_personal(value: str, bond: Bond, *, is_quoted: bool) -> bool:
@@ -204,6 +235,17 @@ def _classes(value: str) -> int:
         + any(char.isdigit() for char in value)
         + any(not char.isalnum() and char not in "-_./:" for char in value)
     )
+
+
+def is_jumble(value: str) -> bool:
+    """Tell whether letters, digits and signs of every kind change places all the time: Django's and WordPress's keys,
+    which no code looks like, brackets or not.
+    """
+    if len(value) < _JUMBLE_CHARS_MIN or says_placeholder(value):
+        return False
+    kinds = [0 if char.islower() else 1 if char.isupper() else 2 if char.isdigit() else 3 for char in value]
+    turns = sum(1 for left, right in itertools.pairwise(kinds) if left != right)
+    return {0, 2, 3} <= set(kinds) and turns >= _JUMBLE_TURNS_SHARE * len(value) and kinds.count(3) * 8 >= len(value)
 
 
 def _is_counted(value: str) -> bool:

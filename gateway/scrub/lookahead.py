@@ -12,7 +12,9 @@ from typing import Final, NamedTuple
 
 from gateway.scrub.announced import REACH_CHARS
 from gateway.scrub.known import KnownValues
+from gateway.scrub.lines import LineRule, line_rules, rule_at
 from gateway.scrub.literals import finder
+from gateway.scrub.mnemonic import seed_phrases
 from gateway.scrub.openings import BETWEEN_WORDS, SECOND_WORD
 from gateway.scrub.rules import RuleBook, SecretRule, SecretSpan, Site, rule_book
 from gateway.scrub.states import BEGIN, Candidate, candidates
@@ -34,6 +36,8 @@ class Anchors(NamedTuple):
     """Where announcing words may stand, the longest of those that overlap."""
     blocks: list[int]
     """Where a key block may begin."""
+    lines: list[tuple[int, int]]
+    """Where the anchors of line rules stand."""
 
 
 class _Meaning(NamedTuple):
@@ -45,6 +49,7 @@ class _Meaning(NamedTuple):
     """Is it an anchor in any case?"""
     is_begin: bool
     is_word: bool
+    is_line: bool
 
 
 class AnchorFinder:
@@ -53,10 +58,16 @@ class AnchorFinder:
     __slots__ = ("_finder", "_meanings")
 
     def __init__(self) -> None:
-        rules, words, begin = rule_book(), vocabulary().announcing, BEGIN.lower()
-        self._finder = finder({*rules.spellings, *words, begin})
+        rules, words, begin, lines = rule_book(), vocabulary().announcing, BEGIN.lower(), line_rules()
+        self._finder = finder({*rules.spellings, *words, *lines, begin})
         self._meanings = tuple(
-            _Meaning(rules.spellings.get(literal, ()), literal in rules.in_any_case, literal == begin, literal in words)
+            _Meaning(
+                rules.spellings.get(literal, ()),
+                is_loose=literal in rules.in_any_case,
+                is_begin=literal == begin,
+                is_word=literal in words,
+                is_line=literal in lines,
+            )
             for literal in self._finder.literals
         )
 
@@ -65,11 +76,14 @@ class AnchorFinder:
         anchors: list[Site] = []
         words: list[tuple[int, int]] = []
         blocks: list[int] = []
+        lines: list[tuple[int, int]] = []
         meanings = self._meanings
         for which, at, stop in self._finder.find(lowered, start, end):
-            spellings, is_loose, is_begin, is_word = meanings[which]
+            spellings, is_loose, is_begin, is_word, is_line = meanings[which]
             if is_begin and text.startswith(BEGIN, at):
                 blocks.append(at)
+            if is_line:
+                lines.append((at, stop))
             anchor = text[at:stop] if is_loose else ""
             for spelling in spellings:
                 if text.startswith(spelling, at):
@@ -85,7 +99,7 @@ class AnchorFinder:
                     words[-1] = (at, stop)
                 elif not words or words[-1][1] <= at:
                     words.append((at, stop))
-        return Anchors(anchors, words, blocks)
+        return Anchors(anchors, words, blocks, lines)
 
 
 @cache
@@ -222,6 +236,7 @@ class Lookahead(NamedTuple):
     words: list[Announcement]
     blocks: list[int]
     candidates: list[Candidate]
+    lines: list[tuple[int, LineRule]]
 
     def pass_by(self, at: int) -> None:
         """Drop what begins before `at`."""
@@ -233,6 +248,8 @@ class Lookahead(NamedTuple):
             self.blocks.pop()
         while self.candidates and self.candidates[-1].start < at:
             self.candidates.pop()
+        while self.lines and self.lines[-1][0] < at:
+            self.lines.pop()
 
 
 class _Run(NamedTuple):
@@ -271,7 +288,7 @@ class LookaheadScanner:
         """Scan `text[start:end]`; `lowered` is the text in lower case, as long as the text. `certain` are secrets that
         were found already, some of them elsewhere; `is_last` says that no announcing word can follow.
         """
-        anchors, places, blocks = self._chart.anchors_in(text, lowered, start, end)
+        anchors, places, blocks, line_places = self._chart.anchors_in(text, lowered, start, end)
         spans = self._spans(text, start, end, anchors, certain)
         words: list[Announcement] = []
         if places and (telling := without_talk(text, lowered, places, end, is_last=is_last)):
@@ -284,13 +301,14 @@ class LookaheadScanner:
             list(candidates(text, lowered, start, end, places, is_last=is_last)) if places or not is_last else []
         )
         values_before.reverse()
-        return Lookahead(spans, words, blocks, values_before)
+        ruled = [(at, rule) for at, stop in reversed(line_places) if (rule := rule_at(text, at, stop))]
+        return Lookahead(spans, words, blocks, values_before, ruled)
 
     def first_suspect(self, text: str, lowered: str, start: int, end: int) -> int:
         """Return the position in `text[start:end]` of the first thing that a secret may begin with; `end` if there is
         none."""
-        anchors, places, _ = self._chart.anchors_in(text, lowered, start, end)
-        suspects = [*(at for at, _ in anchors[:1]), *(at for at, _ in places[:1])]
+        anchors, places, _, lines = self._chart.anchors_in(text, lowered, start, end)
+        suspects = [at for at, _ in (*anchors[:1], *places[:1], *lines[:1])]
         return min(suspects, default=end)
 
     def _spans(
@@ -298,9 +316,11 @@ class LookaheadScanner:
     ) -> list[SecretSpan]:
         """Return the secrets of the closed text that are recognised by their form, in order, without overlaps."""
         known = list(self._known.spans(text, start, end))
-        if certain:
-            inside = (span for span in certain if start <= span.start and span.end <= end)
-            known = sorted((*known, *_apart(known, inside)))
+        if certain or self._secret_in is not None:
+            inside = [span for span in certain if start <= span.start and span.end <= end]
+            phrases = seed_phrases(text, start, end) if self._secret_in is not None else ()
+            if others := [*inside, *_apart(sorted(inside), phrases)]:
+                known = sorted((*known, *_apart(known, others)))
         found = list(known)
         nearest = 0
         for run in self._runs(text, start, end, anchors):

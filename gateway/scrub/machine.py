@@ -14,7 +14,9 @@ from typing import Final
 
 from gateway.contracts.messages import Finding
 from gateway.scrub.known import KnownValues
+from gateway.scrub.lines import RuledLines, open_anchor
 from gateway.scrub.lookahead import Lookahead, LookaheadScanner, anchor_finder
+from gateway.scrub.mnemonic import open_phrase
 from gateway.scrub.openings import opened_by
 from gateway.scrub.placeholder import Placeholders
 from gateway.scrub.rules import RuleBook, SecretSpan
@@ -64,6 +66,7 @@ class Machine:
         self._lowered = ""
         self._out: list[str] = []
         self._state: State | None = None
+        self._due: RuledLines | None = None
         self._at = 0
         self._closed = 0
         self._seen = 0
@@ -134,6 +137,8 @@ class Machine:
         begun = min(
             self._known.reaches_over(text, self._closed, end, border),
             self._wrapped.settle(text, self._closed, end, is_last=False),
+            open_anchor(text, self._closed, end),
+            border if self._is_inner else open_phrase(text, self._closed, end),
         )
         while begun < end:
             end = min(begun, closed_until(text, self._closed, begun + 1))
@@ -172,8 +177,9 @@ class Machine:
         self._seen -= before
         self._cuts_off_at -= before
         self._wrapped.moved(before)
-        if self._state is not None:
-            self._state.moved(before)
+        for state in (self._state, self._due):
+            if state is not None:
+                state.moved(before)
 
     # --- reading
 
@@ -183,7 +189,12 @@ class Machine:
         self._drop_rest_of_cut_secret(text, end)
         if isinstance(self._state, KeyBlock) and self._state.step(text, self._at, end, is_last=is_last).waits:
             return  # nothing else is looked for inside a key file
-        ahead = self._lookahead.over(text, self._lower(), self._at, end, self._wrapped.spans, is_last=is_last)
+        if isinstance(self._state, RuledLines) and self._state.waits(text, self._at, end, is_last=is_last):
+            return
+        start = self._at
+        if isinstance(self._state, RuledLines):  # its anchor may stand in a token
+            start = max(0, *(text.rfind(space, max(0, start - CONTEXT_CHARS), start) + 1 for space in " \n"))
+        ahead = self._lookahead.over(text, self._lower(), start, end, self._wrapped.spans, is_last=is_last)
         while True:
             ahead.pass_by(self._at)
             if self._state is None:
@@ -200,11 +211,18 @@ class Machine:
         word_at = ahead.words[-1].start if ahead.words else end
         block_at = ahead.blocks[-1] if ahead.blocks else end
         candidate_at = ahead.candidates[-1].start if ahead.candidates else end
-        nearest = min(span_at, word_at, block_at, candidate_at)
+        line_at = ahead.lines[-1][0] if ahead.lines else end
+        due_at = max(self._due.due_at or 0, self._at) if self._due is not None else end
+        nearest = min(span_at, word_at, block_at, candidate_at, line_at, due_at)
         if nearest == end:
             self._at = end
             return False
-        if nearest == block_at:
+        if nearest == due_at:
+            self._at, self._state, self._due = due_at, self._due, None
+        elif nearest == line_at:
+            self._at = line_at
+            self._state = RuledLines(ahead.lines.pop()[1])
+        elif nearest == block_at:
             self._at = block_at
             self._state = KeyBlock(block_at)
         elif nearest == span_at:
@@ -221,21 +239,45 @@ class Machine:
     def _go_on(self, state: State, text: str, end: int, ahead: Lookahead, *, is_last: bool) -> bool:
         """Take one step in what is open. False: it needs more text."""
         self._steps += 1
-        step = state.step(text, self._at, end, is_last=is_last)
+        due_at = self._interrupts(state, end)
+        step = state.step(text, self._at, due_at or end, is_last=is_last and due_at is None)
+        if due_at is not None and step.waits:
+            due_at = None
+            step = state.step(text, self._at, end, is_last=is_last)
+        while step.cut is not None and ahead.spans and ahead.spans[-1].end <= step.cut.start:
+            self._cut(text, ahead.spans.pop())
         if ahead.spans and not isinstance(state, KeyBlock):
             reached = step.cut.end if step.cut else step.at
             if reached > ahead.spans[-1].start:
                 if step.is_over or step.cut is None:
-                    self._state = None
+                    self._close(state)
                 self._cut(text, _with_tokens(step.cut, ahead.spans))
                 return True
         if step.cut is not None:
             self._cut(text, step.cut)
         self._at = step.at
         if step.is_over:
-            self._state = None
+            self._close(state)
+            return True
+        if step.cut is None and due_at is not None and self._due is not None:
+            self._due.interrupted = state
+            self._at, self._state, self._due = due_at, self._due, None
             return True
         return step.cut is not None
+
+    def _interrupts(self, state: State, end: int) -> int | None:
+        """Return where a rule is due that is to read its line before the open state does; None if there is none."""
+        due_at = self._due.due_at if self._due is not None else None
+        if due_at is None or not self._at <= due_at <= end or isinstance(state, KeyBlock | RuledLines):
+            return None
+        return due_at
+
+    def _close(self, state: State) -> None:
+        """Go on without a state, with the one that it interrupted, or with the lines that are due below it."""
+        self._state = None
+        if isinstance(state, RuledLines):
+            self._state, state.interrupted = state.interrupted, None
+            self._due = state if state.due_at is not None else self._due
 
     def _secret_in(self, text: str) -> str | None:
         """Return the rule of the first secret in a text that was encoded in this one; encodings inside it are not

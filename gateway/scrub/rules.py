@@ -208,6 +208,7 @@ ALPHABETS: Final[Mapping[str, str]] = {
     "base64": "A-Za-z0-9+/=",
     "base64url": "A-Za-z0-9_-",
     "anybase64": "A-Za-z0-9+/=_-",
+    "anypart64": "A-Za-z0-9+/_-",
     "letters": "A-Za-z",
     "lower": "a-z",
     "hex": "0-9a-f",

@@ -28,6 +28,7 @@ _LOGIN: Final = re.compile(r"(?:user|username|login|usuario|benutzer|логин|
 _ARGUMENT: Final = re.compile(r"[\w)\]]\(\s?\\*[\"'][\w.-]*\Z")
 _HEADING: Final = re.compile(r"(?:\A|\n)[^\w\n]{0,4}\Z")
 _NAMED: Final = re.compile(r"[a-z0-9][_.-]\Z")
+_HEADER: Final = re.compile(r"authorization[\"'\]\\]{0,6}\s{0,3}[:=,>]{1,2}\s{0,3}[\"'`\\bfu]{0,5}\Z")
 _FIRST_SPACED_BREAK: Final = "\u2e80"
 """Scripts from here on write without spaces between words."""
 
@@ -56,6 +57,7 @@ class KeywordFamily(Enum):
 
 
 _OF_VALUES: Final = frozenset([KeywordFamily.PERSONAL, KeywordFamily.KEY, KeywordFamily.VAGUE])
+_OF_HEADERS: Final = frozenset([KeywordFamily.KEY, KeywordFamily.SCHEME])
 _BY_THEMSELVES_NOTHING: Final = frozenset(
     [KeywordFamily.PHRASE, KeywordFamily.COMMAND, KeywordFamily.LOGIN, KeywordFamily.VENDOR]
 )
@@ -91,6 +93,8 @@ class Announcement(NamedTuple):
     """Part of a name in capitals: an environment variable."""
     is_heading: bool = False
     """Begins its line."""
+    is_header: bool = False
+    """Names the scheme of an `Authorization` header."""
     is_named: bool = False
     """The tail of an identifier: somebody's key, not any key."""
 
@@ -104,6 +108,9 @@ class Vocabulary:
     """The first word of a phrase, and what each possible second word makes of it."""
     options: Mapping[str, frozenset[str]]
     """A program, and the options it takes a password with."""
+    glued_to: frozenset[str]
+    glued_names: re.Pattern[str]
+    """What may stand before those in one word."""
     certain_before: re.Pattern[str]
     denies_before: re.Pattern[str]
     denies_after: re.Pattern[str]
@@ -147,6 +154,8 @@ def vocabulary() -> Vocabulary:
         announcing=announcing,
         together=together,
         options=options,
+        glued_to=frozenset(tables["glued"]["to"].split()),
+        glued_names=re.compile(rf"(?<![^\W\d])(?:{trie_pattern(tables['glued']['names'].split())})\Z"),
         certain_before=re.compile(f"(?:{trie_pattern(around['certain_before'])})[-_. ’'`\"]{{0,2}}\\Z"),
         denies_before=re.compile(f"(?:{trie_pattern(around['denies_before'])})[-_. ]?\\Z"),
         denies_after=re.compile(f"[_-]?(?:{'|'.join(around['denies_after'])})", re.IGNORECASE),
@@ -205,7 +214,8 @@ def announcements(
         if _goes_on(text, stop, end):
             continue
         if place is not KeywordForm.ANYWHERE and at not in borders and _goes_back(text, at):
-            continue
+            if word not in words.glued_to or words.glued_names.search(lowered[max(0, at - _LOOK_BACK_CHARS) : at]) is None:
+                continue
         if place is KeywordForm.TAIL and text[at - 1 : at] != "_":
             continue
         is_glued = at not in borders and lowered[max(0, at - 1) : at].isalnum()
@@ -230,11 +240,13 @@ def announcements(
             continue
         if family is KeywordFamily.LOGIN and words.denies_after.match(text, stop, end):
             continue
+        is_header = family in _OF_HEADERS and _HEADER.search(before) is not None
         yield Announcement(
             at,
             stop,
             word,
-            family,
+            KeywordFamily.SCHEME if is_header else family,
+            is_header=is_header,
             needs_sign=needs_sign,
             is_spaced=_is_letter(text[stop - 1]),
             is_pair=_PAIR.search(before) is not None,

@@ -152,7 +152,7 @@ class TestFailingClosed:
             assert stream.feed("my password is hunter2x, is it not ") == WHOLE_TEXT
         assert stream.feed("and hunter2x again ") == ""
         assert stream.flush() == ""
-        assert stream.feed("good morning ") == "good morning "
+        assert stream.feed("a b ") == "a b "
 
     def test_the_time_budget_of_a_stream_hides_what_follows(self) -> None:
         ticks = itertools.chain([0.0] * 6, itertools.count(3.0, 3.0))

@@ -1,0 +1,102 @@
+"""Seed phrases: twelve to twenty-four words of one list of BIP-39, which nobody says in a row by chance.
+
+Those in English are found wherever they stand; those in the nine other languages behind an announcement (`lines.toml`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from gateway.scrub.rules import SecretSpan
+
+RULE: Final = "seed-phrase"
+WORDS_MIN: Final = 12
+WORDS_MAX: Final = 24
+_DISTINCT_MIN: Final = 9
+_WORD_CHARS_MAX: Final = 8
+_LEAST_OCTETS: Final = WORDS_MIN * 4 - 1
+_LETTERS: Final = b"abcdefghijklmnopqrstuvwxyz \n"
+_FLAT: Final = bytes(ord("x") if octet in _LETTERS else ord(" ") for octet in range(256))
+_LONG: Final = b"x" * _LEAST_OCTETS
+_PIECE: Final = re.compile(r"[^ \n]+")
+_BEFORE: Final = "\"'`(:=,>"
+_LAST_WORD: Final = re.compile(rf"(?<![^\s{_BEFORE}])[a-z]{{3,{_WORD_CHARS_MAX}}}[ \n]\Z")
+_BETWEEN: Final = re.compile(r"[\s\d.):,;、|·-]+")
+
+
+@cache
+def _lists() -> tuple[frozenset[str], ...]:
+    """Return the ten lists, English first."""
+    lines = Path(__file__).with_name("mnemonics.txt").read_text(encoding="utf-8").splitlines()[1:]
+    return tuple(frozenset(line.split()) for line in lines)
+
+
+@cache
+def _english() -> frozenset[str]:
+    return _lists()[0]
+
+
+def is_mnemonic(value: str) -> bool:
+    """Tell whether a value is words of one of the ten lists, numbered or not, and enough of them."""
+    words = [word for word in _BETWEEN.split(value) if word]
+    return len(words) >= WORDS_MIN and any(words_of.issuperset(words) for words_of in _lists())
+
+
+def seed_phrases(text: str, start: int, end: int) -> Iterator[SecretSpan]:
+    """Yield the seed phrases in `text[start:end]`. What cannot hold one is passed over among bytes, as fast as bytes
+    are searched.
+    """
+    octets = text[start:end].encode(errors="surrogatepass")
+    if len(octets) < _LEAST_OCTETS:
+        return
+    flat = octets.translate(_FLAT)
+    done, at = 0, flat.find(_LONG)
+    while at >= 0:
+        stop = flat.find(b" ", at)
+        stop = stop if stop >= 0 else len(flat)
+        start += len(octets[done:at].decode(errors="ignore"))
+        length = len(octets[at:stop].decode(errors="ignore"))
+        yield from _in_stretch(text, start, start + length, end)
+        start += length
+        done, at = stop, flat.find(_LONG, stop)
+
+
+def _in_stretch(text: str, at: int, stop: int, end: int) -> Iterator[SecretSpan]:
+    """Yield the phrases in a stretch of small letters and spaces."""
+    listed = _english()
+    words: list[tuple[int, int]] = []
+    for word in _PIECE.finditer(text, at, stop):
+        is_whole = word.end() < stop or stop == end or not text[stop].isalnum()
+        is_word = is_whole and word.group() in listed and not (word.start() == at and _is_glued(text, at))
+        if words and (not is_word or len(words) == WORDS_MAX or word.start() - words[-1][1] != 1):
+            yield from _phrase(text, words)
+            words = []
+        if is_word:
+            words.append(word.span())
+    yield from _phrase(text, words)
+
+
+def _is_glued(text: str, at: int) -> bool:
+    return at > 0 and not text[at - 1].isspace() and text[at - 1] not in _BEFORE
+
+
+def _phrase(text: str, spans: list[tuple[int, int]]) -> Iterator[SecretSpan]:
+    words = [text[start:end] for start, end in spans]
+    if len(words) >= WORDS_MIN and len(set(words)) >= _DISTINCT_MIN and words != sorted(words):
+        yield SecretSpan(spans[0][0], spans[-1][1], RULE)
+
+
+def open_phrase(text: str, start: int, border: int) -> int:
+    """Return where in `text[start:border]` words begin that may become a phrase behind `border`; else `border`."""
+    listed, at = _english(), border
+    places: list[int] = []
+    while word := _LAST_WORD.search(text, max(start, at - _WORD_CHARS_MAX - 2), at):
+        if word.group()[:-1] not in listed:
+            break
+        at = word.start()
+        places.append(at)
+    return places[len(places) % WORDS_MAX - 1] if len(places) % WORDS_MAX else border
