@@ -223,3 +223,10 @@ SUB_TYPE_ROUNDS_MAX: Final = 50  # at six seconds each that is the time limit of
 AUDITED_SHOWN_MAX: Final = 500  # lines of one answer of the API
 AUDITED_SHOWN_DEFAULT: Final = 50
 AUDIT_KEPT: Final = 2_000  # lines of one actor: years of an operator's, and nobody pushes out what others did
+
+
+# --- Secrets that were met -----------------------------------------------------------------------------------------
+
+MET_SECRETS_MAX: Final = 64  # of one text, and spellings of one chat: more is a file of passwords, read as such
+MET_SECRETS_CHATS_MAX: Final = 1_000
+MET_SECRETS_TTL_S: Final = 6 * 3600.0  # in which somebody who pasted a password comes back to it

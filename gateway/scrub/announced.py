@@ -436,7 +436,7 @@ class AnnouncedValue:
     def _bare(self, text: str, at: int, whole: int, end: int) -> StepResult:
         """Judge a value without quotes."""
         is_assigned = self._bond == Bond.ASSIGNED
-        if is_assigned and is_jumble(text[at:whole]) and (not self._needs_end_tag or text.startswith("</", whole)):
+        if is_assigned and self._word.is_constant and is_jumble(text[at:whole]) and (not self._needs_end_tag or text.startswith("</", whole)):
             return StepResult(whole, is_over=True, cut=SecretSpan(at, whole, _kind(self._family)))
         is_chosen = self._family is KeywordFamily.PERSONAL or self._word.is_header
         stop = without_followers(text, at, whole, is_personal=is_chosen, is_assigned=is_assigned)
@@ -466,6 +466,8 @@ class AnnouncedValue:
         if closing is None or newline >= 0:
             is_decided = newline >= 0 or end - at >= QUOTED_CHARS_MAX or is_last
             return None if is_decided else StepResult(at, waits=True)
+        if text.startswith(("==", "!="), closing.end()):
+            return StepResult(at, is_over=True)
         stop = closing.end() - len(self._quote)
         if placeholder := PLACEHOLDER.search(text, at, stop):
             return StepResult(placeholder.end(), is_over=True)

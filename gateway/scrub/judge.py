@@ -34,13 +34,14 @@ _EXPRESSION: Final = re.compile(
     r"|(?:os|self|this|process|config|cfg|settings|args|env|environ|request|req|ctx|var|local|secrets?|data|module"
     r"|params|opts|options|conf)\."
 )
+_SCRIPT: Final = re.compile(r"[)}\]][{(;,)}\]]|=>|&&|[=!]==|\|\||\(\)|`:|\){")
 _PRINTED: Final = re.compile(r"%[\d.*$]*l*[sdufxi]")
 _CALL: Final = re.compile(
-    r"[$@]?([A-Za-z_][\w.]{1,})(?:[(\[]|\?\?|\?\.|->|::|[+|][A-Za-z_]+\.|!?,?\Z)|\$(\w{2,24})-\Z",
+    r"[$@]?([A-Za-z_][\w.]{1,})(?:[(\[]|(?<=\w)\{(?=\w)|\?\?|\?\.|->|::|[+|][A-Za-z_]+\.|!?,?\Z)|\$(\w{2,24})-\Z",
     re.ASCII,
 )
 _HASH: Final = re.compile(
-    r"sha-?\d+[:-]|md5:|\$\d?[a-z]{1,8}\d?[a-z]?\$|\{[A-Z0-9]+\}|pbkdf2|argon2|bcrypt|scrypt", re.IGNORECASE
+    r"MII(?![A-Za-z0-9+/]{3}IBA|CX|BO|BV)[A-Za-z0-9+/]{20}|sha-?\d+[:-]|md5:|\$\d?[a-z]{1,8}\d?[a-z]?\$|\{[A-Z0-9]+\}|pbkdf2|argon2|bcrypt|scrypt", re.IGNORECASE
 )
 _MASKED: Final = re.compile(r"[*•xX.…_#?-]{3,}\Z|.{0,4}[*•]{3,}|<?\[?(?:redacted|removed|hidden)", re.IGNORECASE)
 _INTERPOLATED: Final = ("${", "$env:", "{", "<", "%(", "$(", "#{")
@@ -59,6 +60,7 @@ _TYPESETTING: Final = re.compile(r"\\?\*\([A-Z][a-z]|\\(?:f[A-Z0-9]|[&e\\-]|\([\
 """What manual pages are written with: no part of a value."""
 
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
+_FINGERPRINT: Final = re.compile(r"(?:\w{2,12}:)?(?:[0-9A-Fa-f]{2}:){7,63}[0-9A-Fa-f]{2}")
 _NIL_CHARS: Final = 2
 """A UUID of one digit and its dashes is nobody's."""
 
@@ -70,6 +72,9 @@ _DIGEST: Final = re.compile(r"(?:[0-9a-f]{40}|(?:[A-Za-z][\w.]*[-/])+[0-9a-f]{7,
 
 _HEX: Final = re.compile(r"(?:0x)?[0-9a-fA-F]+")
 _MAIL: Final = re.compile(r"[\w.+-]+@(?:[\w-]+(?:\.[A-Za-z]{2,})+|\d{1,3}(?:\.\d{1,3}){3})")
+_NAME_AND_VALUE: Final = re.compile(r"-{0,2}([A-Za-z_][\w.]{2,40})[!=]=?[^\s=]", re.ASCII)
+"""Behind a mere mention, something else is assigned (`-Dprefix=…`)."""
+
 _MODEL: Final = re.compile(r"[A-Z]{2,5}[a-z]?[-#_.v]?\d[\d.v-]{0,3}[a-z]?(?:[-/][A-Z][a-z]+)?|[A-Z]\d{1,4}")
 """`SHA256`, `SOCKSv5`, `PKCS#12`, `E464`: what a technical text calls things."""
 
@@ -93,6 +98,9 @@ _CHARS_MIN: Final = {Bond.LOOSE: 8, Bond.ADJACENT: 6, Bond.SAID: 5, Bond.ASSIGNE
 _UNSPOKEN_CHARS_MIN: Final = 14
 """Letters in one case that nobody could say, and too many for an abbreviation."""
 
+_CODE: Final = re.compile(r"[a0A]-[z9Z]|\(\?|\\[dwsbAZ]|=>|\(\)|&&|\|\||==|\$\{|[\])]\.|\w\(\w{1,12}[,)]|\w:\w[,}]|,\w{1,3}[=:.]")
+"""What regular expressions and shortened scripts are full of."""
+
 _JUMBLE_CHARS_MIN: Final = 24
 _JUMBLE_TURNS_SHARE: Final = 0.42
 """So often does a drawn sequence change between lower case, capitals, digits and signs; code does half as often."""
@@ -114,6 +122,8 @@ def is_secret(
     if "\\" in value or "*(" in value:
         value = _TYPESETTING.sub("", value)
     if _is_stand_in(value, is_quoted=is_quoted) or (_MAIL.fullmatch(value) and not is_quoted):
+        return False
+    if bond < Bond.ASSIGNED and not is_quoted and (pair := _NAME_AND_VALUE.match(value)) and is_wordy(pair[1]):
         return False
     if family is KeywordFamily.PERSONAL:
         return _is_personal(value, bond, is_quoted=is_quoted)
@@ -152,7 +162,7 @@ def _is_stand_in(value: str, *, is_quoted: bool) -> bool:
         return True
     if any(map(is_announcing, re.split("[-_.]", lowered))) and lowered.replace("-", "").replace("_", "").isalpha():
         return True
-    if _UUID.fullmatch(value) and len(set(value)) <= _NIL_CHARS:
+    if (_UUID.fullmatch(value) and len(set(value)) <= _NIL_CHARS) or _FINGERPRINT.fullmatch(value) or "${" in value:
         return True
     if value.startswith(_INTERPOLATED) or _SHOUTED_NAME.fullmatch(value) or _STANDS_IN.search(lowered):
         return True
@@ -161,7 +171,7 @@ def _is_stand_in(value: str, *, is_quoted: bool) -> bool:
 
 def _is_expression(value: str) -> bool:
     """Tell whether code fetches the secret from elsewhere: a call, a lookup, a variable, a path."""
-    if _EXPRESSION.match(value) or value.endswith("(") or not any(map(str.isalnum, _PRINTED.sub("", value))):
+    if _EXPRESSION.match(value) or _SCRIPT.search(value) or value.endswith("(") or not any(map(str.isalnum, _PRINTED.sub("", value))):
         return True
     return is_reference(value)
 
@@ -241,7 +251,7 @@ def is_jumble(value: str) -> bool:
     """Tell whether letters, digits and signs of every kind change places all the time: Django's and WordPress's keys,
     which no code looks like, brackets or not.
     """
-    if len(value) < _JUMBLE_CHARS_MIN or says_placeholder(value):
+    if len(value) < _JUMBLE_CHARS_MIN or says_placeholder(value) or _CODE.search(value):
         return False
     kinds = [0 if char.islower() else 1 if char.isupper() else 2 if char.isdigit() else 3 for char in value]
     turns = sum(1 for left, right in itertools.pairwise(kinds) if left != right)

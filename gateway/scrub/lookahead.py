@@ -238,6 +238,12 @@ class Lookahead(NamedTuple):
     candidates: list[Candidate]
     lines: list[tuple[int, LineRule]]
 
+    def add(self, others: Sequence[SecretSpan]) -> None:
+        """Put more secrets between those that are known, apart from the ones that overlap them."""
+        if others:
+            known = self.spans[::-1]
+            self.spans[:] = sorted((*known, *_apart(known, others)), reverse=True)
+
     def pass_by(self, at: int) -> None:
         """Drop what begins before `at`."""
         while self.spans and self.spans[-1].start < at:

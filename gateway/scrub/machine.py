@@ -16,6 +16,7 @@ from gateway.contracts.messages import Finding
 from gateway.scrub.known import KnownValues
 from gateway.scrub.lines import RuledLines, open_anchor
 from gateway.scrub.lookahead import Lookahead, LookaheadScanner, anchor_finder
+from gateway.scrub.met import FoundValues, MetInChat
 from gateway.scrub.mnemonic import open_phrase
 from gateway.scrub.openings import opened_by
 from gateway.scrub.placeholder import Placeholders
@@ -49,6 +50,7 @@ class Machine:
         *,
         budget_s: float,
         spent_s: Callable[[], float],
+        met: MetInChat | None = None,
         is_inner: bool = False,
     ) -> None:
         self.findings: list[Finding] = []
@@ -61,6 +63,9 @@ class Machine:
         self._spent_s = spent_s
         self._is_inner = is_inner
         self._view = View()
+        self._met = met
+        self._shown = FoundValues()
+        self._ahead = Lookahead([], [], [], [], [])
         self._last_cut_end_raw = -1
         self._wrapped = WrappedTokens(rules, self._secret_in)
         self._lowered = ""
@@ -73,6 +78,7 @@ class Machine:
         self._given_raw = 0
         self._forgotten_raw = 0
         self._cuts_off_at = -1
+        self._limit = 0
 
     def feed(self, chunk: str, *, is_last: bool = False) -> str:
         """Take a piece of the text; returns what can be said for certain by now.
@@ -195,6 +201,10 @@ class Machine:
         if isinstance(self._state, RuledLines):  # its anchor may stand in a token
             start = max(0, *(text.rfind(space, max(0, start - CONTEXT_CHARS), start) + 1 for space in " \n"))
         ahead = self._lookahead.over(text, self._lower(), start, end, self._wrapped.spans, is_last=is_last)
+        ahead.add(self._shown.spans(text, self._at, end))
+        if self._met is not None:
+            ahead.add(self._met.spans(text, self._at, end))
+        self._ahead, self._limit = ahead, end
         while True:
             ahead.pass_by(self._at)
             if self._state is None:
@@ -311,6 +321,16 @@ class Machine:
         self._last_cut_end_raw = end
         self._given_raw = end
         self._at = span.end
+        if not self._is_inner:
+            self._meet(text, span)
+
+    def _meet(self, text: str, span: SecretSpan) -> None:
+        """Remember what was cut, and look for it in the rest of the closed text."""
+        value = text[span.start : span.end]
+        if (added := self._shown.add(value, span.rule)) is not None:
+            self._ahead.add(added.spans(text, span.end, self._limit))
+            if self._met is not None:
+                self._met.add(value, span.rule)
 
     def _drop_rest_of_cut_secret(self, text: str, end: int) -> None:
         """Drop the rest of a secret that a forced border cut: it goes on in the next piece, and so does its removal."""

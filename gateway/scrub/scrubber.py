@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 from gateway.contracts.messages import CleanText, Finding, RemovedSecrets, portion
 from gateway.scrub.known import KnownValues
 from gateway.scrub.machine import Machine
+from gateway.scrub.met import MetInChat, MetSecrets
 from gateway.scrub.placeholder import PLACEHOLDER, WHOLE_TEXT, WHOLE_TEXT_KIND, Placeholders, kind_of
 from gateway.scrub.raw_text import decoded
 from gateway.scrub.rules import rule_book
@@ -58,16 +59,20 @@ class Scrubber:
         budget_s: float = BUDGET_S,
         spent_s: Callable[[], float] = time.thread_time,
     ) -> None:
+        key = placeholder_key or secrets.token_bytes(_KEY_BYTES)
         self._known = KnownValues(known_values)
-        self._placeholders = Placeholders(placeholder_key or secrets.token_bytes(_KEY_BYTES))
+        self._placeholders = Placeholders(key)
+        self._met_by_chat = MetSecrets(key)
+        self._met: MetInChat | None = None
         self._budget_s = budget_s
         self._spent_s = spent_s
 
     def for_chat(self, chat: str) -> Scrubber:
-        """This scrubber with the placeholders of one chat (a session key's text). One HMAC at first, then none:
-        rules and known values are shared."""
+        """This scrubber with the placeholders of one chat (a session key's text), where it meets again what it found
+        before. One HMAC at first, then none: rules and known values are shared."""
         narrowed = copy.copy(self)
         narrowed._placeholders = self._placeholders.of(chat)
+        narrowed._met = self._met_by_chat.of(chat)
         return narrowed
 
     def scrub(self, text: str) -> CleanText:
@@ -103,7 +108,9 @@ class Scrubber:
 
     def machine(self) -> Machine:
         """A machine for one text."""
-        return Machine(rule_book(), self._known, self._placeholders, budget_s=self._budget_s, spent_s=self._spent_s)
+        return Machine(
+            rule_book(), self._known, self._placeholders, budget_s=self._budget_s, spent_s=self._spent_s, met=self._met
+        )
 
 
 class StreamScrubber:

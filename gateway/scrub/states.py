@@ -458,7 +458,8 @@ class NearVendor:
     def _is_random(self, value: str) -> bool:
         """Letters and digits through each other, and nothing that reads as words."""
         least = _VENDOR_VALUE_CHARS_MIN if self._is_assigned else _UNMISTAKABLE_CHARS
-        return len(value) >= least and sum(map(str.isdigit, value)) >= _DIGITS_MIN and made(value)
+        is_address = "//" in value
+        return len(value) >= least and sum(map(str.isdigit, value)) >= _DIGITS_MIN and made(value) and not is_address
 
 
 def _speaks_of_facts(field: str) -> bool:

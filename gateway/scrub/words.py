@@ -29,6 +29,11 @@ _ARGUMENT: Final = re.compile(r"[\w)\]]\(\s?\\*[\"'][\w.-]*\Z")
 _HEADING: Final = re.compile(r"(?:\A|\n)[^\w\n]{0,4}\Z")
 _NAMED: Final = re.compile(r"[a-z0-9][_.-]\Z")
 _HEADER: Final = re.compile(r"authorization[\"'\]\\]{0,6}\s{0,3}[:=,>]{1,2}\s{0,3}[\"'`\\bfu]{0,5}\Z")
+_ENCODED: Final = re.compile(r"[A-Za-z0-9+/]{1,48}", re.ASCII)
+_ENCODED_CHARS_MIN: Final = 36
+_ENCODED_KINDS: Final = (re.compile("[a-z]"), re.compile("[A-Z]"), re.compile("[0-9]"))
+
+_TOKENS: Final = frozenset(["token", "tokens"])
 _FIRST_SPACED_BREAK: Final = "\u2e80"
 """Scripts from here on write without spaces between words."""
 
@@ -113,6 +118,7 @@ class Vocabulary:
     """What may stand before those in one word."""
     certain_before: re.Pattern[str]
     denies_before: re.Pattern[str]
+    denies_token: re.Pattern[str]
     denies_after: re.Pattern[str]
     denies_after_cjk: re.Pattern[str]
     says_cjk: re.Pattern[str]
@@ -158,6 +164,7 @@ def vocabulary() -> Vocabulary:
         glued_names=re.compile(rf"(?<![^\W\d])(?:{trie_pattern(tables['glued']['names'].split())})\Z"),
         certain_before=re.compile(f"(?:{trie_pattern(around['certain_before'])})[-_. ’'`\"]{{0,2}}\\Z"),
         denies_before=re.compile(f"(?:{trie_pattern(around['denies_before'])})[-_. ]?\\Z"),
+        denies_token=re.compile(f"(?:{trie_pattern(around['denies_token'])})[-_. ]?\\Z"),
         denies_after=re.compile(f"[_-]?(?:{'|'.join(around['denies_after'])})", re.IGNORECASE),
         denies_after_cjk=re.compile(trie_pattern(around["denies_after_cjk"])),
         says_cjk=re.compile(f"(?:{trie_pattern(around['says_cjk'])})\\Z"),
@@ -223,11 +230,15 @@ def announcements(
             continue
         if family in _OF_VALUES and _announces_again(lowered, stop, end):
             continue
+        if _is_encoded(text, at, stop):
+            continue
         before = lowered[max(0, at - _LOOK_BACK_CHARS) : at]
         if _MENTIONED.search(before):
             continue
         needs_sign = word in words.needs_sign and before[-1:] != "_" and not _LOGIN.search(before)
         if family is KeywordFamily.VAGUE and words.denies_before.search(before):
+            continue
+        if family is KeywordFamily.KEY and word in _TOKENS and words.denies_token.search(before):
             continue
         if (family is KeywordFamily.VAGUE or needs_sign) and words.certain_before.search(before):
             family = KeywordFamily.KEY if family is KeywordFamily.VAGUE else family
@@ -255,6 +266,14 @@ def announcements(
             is_heading=_HEADING.search(before) is not None,
             is_named=_NAMED.search(before) is not None or (before[-1:].isalnum() and before.isascii()),
         )
+
+
+def _is_encoded(text: str, at: int, stop: int) -> bool:
+    """Is this the middle of a certificate, a digest or a picture in base64, where any word may stand by chance?"""
+    before = _ENCODED.match(text[max(0, at - _LOOK_BACK_CHARS) : at][::-1])
+    after = _ENCODED.match(text, stop, stop + _LOOK_BACK_CHARS)
+    start, end = at - (before.end() if before else 0), after.end() if after else stop
+    return end - start >= _ENCODED_CHARS_MIN and all(kind.search(text, start, end) for kind in _ENCODED_KINDS)
 
 
 def _announces_again(lowered: str, stop: int, end: int) -> bool:
