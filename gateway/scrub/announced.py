@@ -131,6 +131,8 @@ def closing_of(quote: str) -> re.Pattern[str]:
     return re.compile(rf"(?<!\\)(?:\\{{{2 * (backslashes + 1)}}})*{re.escape(quote)}")
 
 
+_NEXT_ITEM: Final = re.compile(r"\\{0,3}[\"'`]\s{0,32},\s{0,32}(?P<quote>\\{0,3}[\"'`])")
+_NEXT_ITEM_CHARS_MAX: Final = 80
 _FILLERS_MAX: Final = 6
 _NEWLINES_MAX: Final = 3
 _CJK_WORDS_CHARS_MAX: Final = 12
@@ -156,11 +158,13 @@ class AnnouncedValue:
         "_bond_of_complement",
         "_family",
         "_fillers",
+        "_in_list",
         "_is_argument",
         "_is_below",
         "_is_fresh",
         "_is_named",
         "_is_pair_open",
+        "_list_quote",
         "_must_be_quoted",
         "_needs_end_tag",
         "_needs_sign",
@@ -188,6 +192,8 @@ class AnnouncedValue:
         self._quote = ""
         self._is_fresh = True
         self._rest_read = ""
+        self._in_list = False
+        self._list_quote = ""
 
     def moved(self, by: int) -> None:
         """Shift all positions: the text lost `by` characters at its front."""
@@ -205,6 +211,8 @@ class AnnouncedValue:
                 return StepResult(at, is_over=True)
             at += len(self._rest_read)
         while at < end:
+            if self._list_quote:
+                return self._next_item(text, at, end, is_last=is_last)
             if at - self._begun_at > REACH_CHARS:
                 return StepResult(at, is_over=True)
             moved = self._connect(text, at, end)
@@ -217,6 +225,19 @@ class AnnouncedValue:
                 moved = outcome
             at = moved
         return StepResult(at)
+
+    def _next_item(self, text: str, at: int, end: int, *, is_last: bool) -> StepResult:
+        """Read on in a list of quoted values, from the quote that ends one."""
+        while found := _NEXT_ITEM.match(text, at, end):
+            self._quote = found["quote"]
+            item = self._quoted(text, found.end(), end, is_last=is_last)
+            if isinstance(item, StepResult):
+                return StepResult(at, waits=True) if item.waits else item
+            if item is None:
+                return StepResult(at, is_over=True)
+            at = item
+        is_open = not is_last and end - at < _NEXT_ITEM_CHARS_MAX and not text[at:end].strip(" \t\r\n,\"'`\\")
+        return StepResult(at, waits=True) if is_open else StepResult(at, is_over=True)
 
     def _is_said_better(self) -> bool:
         """Tell whether another announcing word ends the identifier (`key_passphrase`); then that one counts."""
@@ -322,6 +343,8 @@ class AnnouncedValue:
             self._quote = opening["quote"]
         elif opening.group() == "<":
             self._bond = Bond.LOOSE
+        elif opening.group() == "[" and self._bond == Bond.ASSIGNED:
+            self._in_list = True
         elif opening.group() == "(" and self._word.word in _OF_PAIRS:
             self._bond, self._is_pair_open = Bond.ASSIGNED, True
         return opening.end()
@@ -482,8 +505,12 @@ class AnnouncedValue:
             is_cut = self._family is KeywordFamily.PERSONAL and is_pass_phrase(value)
         else:
             is_cut = self._is_secret(value, is_quoted=True)
+        if self._in_list:
+            self._list_quote = self._quote
         if is_cut:
-            return StepResult(stop, is_over=True, cut=SecretSpan(at, stop, _kind(self._family)))
+            return StepResult(stop, is_over=not self._in_list, cut=SecretSpan(at, stop, _kind(self._family)))
+        if self._in_list:
+            return stop
         if not self._is_pair_open:
             return StepResult(at, is_over=True)
         self._is_pair_open, self._quote = False, ""

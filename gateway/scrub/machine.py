@@ -29,6 +29,9 @@ _REST_OF_SECRET: Final = re.compile(r"[A-Za-z0-9+/=_.~-]+", re.ASCII)
 _CUT_ZONE_CHARS: Final = 512
 """A run that is too long is cut before anything that may begin a secret in its last part."""
 
+_BUDGET_S_PER_CHAR: Final = 4e-6
+"""On top of the budget: a file of nothing but secrets takes half of this on a quiet machine."""
+
 _SIGMA: Final = "\u03a3"
 
 _FORGET_CHARS: Final = 4096
@@ -64,8 +67,8 @@ class Machine:
         self._is_inner = is_inner
         self._view = View()
         self._met = met
-        self._shown = FoundValues()
-        self._ahead = Lookahead([], [], [], [], [])
+        self._shown: FoundValues | None = None
+        self._ahead: Lookahead | None = None
         self._last_cut_end_raw = -1
         self._wrapped = WrappedTokens(rules, self._secret_in)
         self._lowered = ""
@@ -85,7 +88,7 @@ class Machine:
 
         Raises `Overrun` when the time budget is spent; the machine is of no use afterwards.
         """
-        deadline_s = self._spent_s() + self._budget_s
+        deadline_s = self._spent_s() + self._budget_s + len(chunk) * _BUDGET_S_PER_CHAR
         self._view.append(chunk, is_last=is_last)
         while (end := self._next_border(is_last=is_last)) > self._closed:
             if self._spent_s() > deadline_s:
@@ -199,9 +202,11 @@ class Machine:
             return
         start = self._at
         if isinstance(self._state, RuledLines):  # its anchor may stand in a token
-            start = max(0, *(text.rfind(space, max(0, start - CONTEXT_CHARS), start) + 1 for space in " \n"))
+            near = max(0, start - CONTEXT_CHARS)
+            start = max(near, *(text.rfind(space, near, start) + 1 for space in " \n"))
         ahead = self._lookahead.over(text, self._lower(), start, end, self._wrapped.spans, is_last=is_last)
-        ahead.add(self._shown.spans(text, self._at, end))
+        if self._shown is not None:
+            ahead.add(self._shown.spans(text, self._at, end))
         if self._met is not None:
             ahead.add(self._met.spans(text, self._at, end))
         self._ahead, self._limit = ahead, end
@@ -327,10 +332,12 @@ class Machine:
     def _meet(self, text: str, span: SecretSpan) -> None:
         """Remember what was cut, and look for it in the rest of the closed text."""
         value = text[span.start : span.end]
-        if (added := self._shown.add(value, span.rule)) is not None:
+        self._shown = self._shown or FoundValues()
+        added = self._shown.add(value, span.rule)
+        if added is not None and self._ahead is not None:
             self._ahead.add(added.spans(text, span.end, self._limit))
-            if self._met is not None:
-                self._met.add(value, span.rule)
+        if added is not None and self._met is not None:
+            self._met.add(value, span.rule)
 
     def _drop_rest_of_cut_secret(self, text: str, end: int) -> None:
         """Drop the rest of a secret that a forced border cut: it goes on in the next piece, and so does its removal."""

@@ -8,47 +8,46 @@ from __future__ import annotations
 
 import base64
 import hmac
-import json
 import re
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Final
-from urllib.parse import quote
 
 from gateway.limits import MET_SECRETS_CHATS_MAX, MET_SECRETS_MAX, MET_SECRETS_TTL_S
 from gateway.scrub.known import in_base64
 from gateway.scrub.placeholder import PLACEHOLDER
 from gateway.scrub.rules import SecretSpan
-from gateway.scrub.view import closed_until, normalised
 
 VALUE_CHARS_MIN: Final = 8
 VALUE_CHARS_MAX: Final = 256
 _DIGEST_BYTES: Final = 16
 _RUN: Final = re.compile(rf"[!-~]{{{VALUE_CHARS_MIN},}}")
+_STAYS_ENCODED: Final = frozenset("\\%`'<>")
+"""Of what is percent-encoded, the view leaves these as they are."""
+
 _EDGE: Final = re.compile(r"[^A-Za-z0-9]")
 _RUN_CHARS_MAX: Final = 2_048
 """Of a longer run only the beginning is compared with the hashes."""
 
 
 def is_worth_meeting(value: str) -> bool:
-    """Tell whether a value is no word that a text may hold by chance, and stands in one unit of the text."""
+    """Tell whether a value is no word that a text may hold by chance, and stands in one unit of the text (view.py)."""
     return (
         VALUE_CHARS_MIN <= len(value) <= VALUE_CHARS_MAX
         and value.isascii()
         and not value.isalpha()
         and not value.isdigit()
+        and value.isprintable()
+        and " " not in value
         and not PLACEHOLDER.search(value)
-        and closed_until(value, 0, len(value)) == 0
     )
 
 
-def _spellings(value: str) -> Iterator[str]:
-    """Yield how a value may be written again, each as the view shows it."""
-    yield value
-    yield normalised(quote(value, safe=""))
-    yield json.dumps(value)[1:-1]
-    yield value.encode().hex()
+def _spellings(value: str) -> set[str]:
+    """Return how a value may be written again, each as the view shows it."""
+    percent = "".join(f"%{ord(char):02X}" if char in _STAYS_ENCODED else char for char in value)
+    return {value, percent, value.replace("\\", "\\\\").replace('"', '\\"'), value.encode().hex()}
 
 
 class FoundValues:
@@ -72,6 +71,8 @@ class FoundValues:
 
     def spans(self, text: str, start: int, end: int) -> list[SecretSpan]:
         """Return every place of every value in `text[start:end]`, in order, none overlapping another."""
+        if not self._forms:
+            return []
         found: list[SecretSpan] = []
         for form, rule in self._forms.items():
             at = text.find(form, start, end)

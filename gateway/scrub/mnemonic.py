@@ -40,6 +40,11 @@ def _english() -> frozenset[str]:
     return _lists()[0]
 
 
+@cache
+def _english_octets() -> frozenset[bytes]:
+    return frozenset(map(str.encode, _english()))
+
+
 def is_mnemonic(value: str) -> bool:
     """Tell whether a value is words of one of the ten lists, numbered or not, and enough of them."""
     words = [word for word in _BETWEEN.split(value) if word]
@@ -51,18 +56,15 @@ def seed_phrases(text: str, start: int, end: int) -> Iterator[SecretSpan]:
     are searched.
     """
     octets = text[start:end].encode(errors="surrogatepass")
-    if len(octets) < _LEAST_OCTETS:
-        return
     flat = octets.translate(_FLAT)
-    done, at = 0, flat.find(_LONG)
+    at = flat.find(_LONG)
     while at >= 0:
         stop = flat.find(b" ", at)
         stop = stop if stop >= 0 else len(flat)
-        start += len(octets[done:at].decode(errors="ignore"))
-        length = len(octets[at:stop].decode(errors="ignore"))
-        yield from _in_stretch(text, start, start + length, end)
-        start += length
-        done, at = stop, flat.find(_LONG, stop)
+        if _may_hold(octets[at:stop].split()):
+            begins = start + len(octets[:at].decode(errors="surrogatepass"))
+            yield from _in_stretch(text, begins, begins + stop - at, end)
+        at = flat.find(_LONG, stop)
 
 
 def _in_stretch(text: str, at: int, stop: int, end: int) -> Iterator[SecretSpan]:
@@ -78,6 +80,19 @@ def _in_stretch(text: str, at: int, stop: int, end: int) -> Iterator[SecretSpan]
         if is_word:
             words.append(word.span())
     yield from _phrase(text, words)
+
+
+def _may_hold(words: list[bytes]) -> bool:
+    """Tell whether enough words of the list follow each other: one that is none lets all before it be passed over."""
+    listed, last = _english_octets(), WORDS_MIN - 1
+    while last < len(words):
+        at = last
+        while at > last - WORDS_MIN and words[at] in listed:
+            at -= 1
+        if at == last - WORDS_MIN:
+            return True
+        last = at + WORDS_MIN
+    return False
 
 
 def _is_glued(text: str, at: int) -> bool:

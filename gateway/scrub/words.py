@@ -292,7 +292,10 @@ def is_announcing(word: str) -> bool:
 def family_of(word: str) -> KeywordFamily | None:
     """What a word in lower case, by itself, announces, if anything."""
     announcing = vocabulary().announcing
-    stems = [word] if word.isascii() else [word, *(word[:-cut] for cut in range(1, ENDING_CHARS_MAX + 1))]
+    if word.isascii():
+        found = announcing.get(word)
+        return found[0] if found is not None and found[0] not in _BY_THEMSELVES_NOTHING else None
+    stems = (word, *(word[:-cut] for cut in range(1, ENDING_CHARS_MAX + 1)))
     families = (announcing[stem][0] for stem in stems if stem in announcing)
     return next((family for family in families if family not in _BY_THEMSELVES_NOTHING), None)
 
