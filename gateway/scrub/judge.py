@@ -34,6 +34,9 @@ _EXPRESSION: Final = re.compile(
     r"|(?:os|self|this|process|config|cfg|settings|args|env|environ|request|req|ctx|var|local|secrets?|data|module"
     r"|params|opts|options|conf)\."
 )
+_NO_CALL: Final = re.compile(r"\([^()]*\)\w")
+"""What goes on behind its brackets is not called."""
+
 _SCRIPT: Final = re.compile(r"[)}\]][{(;,)}\]]|=>|&&|[=!]==|\|\||\(\)|`:|\){")
 _PRINTED: Final = re.compile(r"%[\d.*$]*l*[sdufxi]")
 _CALL: Final = re.compile(
@@ -44,6 +47,9 @@ _HASH: Final = re.compile(
     r"MII(?![A-Za-z0-9+/]{3}IBA|CX|BO|BV)[A-Za-z0-9+/]{20}|sha-?\d+[:-]|md5:|\$\d?[a-z]{1,8}\d?[a-z]?\$|\{[A-Z0-9]+\}|pbkdf2|argon2|bcrypt|scrypt", re.IGNORECASE
 )
 _MASKED: Final = re.compile(r"[*•xX.…_#?-]{3,}\Z|.{0,4}[*•]{3,}|<?\[?(?:redacted|removed|hidden)", re.IGNORECASE)
+_REGEX: Final = re.compile(r"\(\?[=!:<]|\[\^?[aA0]-[zZ9]|\{\d+,\d*\}[$/\"']|A-Z\d?0-9|A-Za-z")
+"""A pattern that passwords must match."""
+
 _INTERPOLATED: Final = ("${", "$env:", "{", "<", "%(", "$(", "#{")
 _STANDS_IN: Final = re.compile(
     r"your(?=[-_ ])|your(?:api|pass|key|token|secret)|placeholder|example|changeme|change[-_]me|xxxx|\*\*\*|\.\.\."
@@ -72,7 +78,7 @@ _DIGEST: Final = re.compile(r"(?:[0-9a-f]{40}|(?:[A-Za-z][\w.]*[-/])+[0-9a-f]{7,
 
 _HEX: Final = re.compile(r"(?:0x)?[0-9a-fA-F]+")
 _MAIL: Final = re.compile(r"[\w.+-]+@(?:[\w-]+(?:\.[A-Za-z]{2,})+|\d{1,3}(?:\.\d{1,3}){3})")
-_NAME_AND_VALUE: Final = re.compile(r"-{0,2}([A-Za-z_][\w.]{2,40})[!=]=?[^\s=]", re.ASCII)
+_NAME_AND_VALUE: Final = re.compile(r"-{0,2}([A-Za-z_][\w.]{2,40})!?==?[^\s=]", re.ASCII)
 """Behind a mere mention, something else is assigned (`-Dprefix=…`)."""
 
 _MODEL: Final = re.compile(r"[A-Z]{2,5}[a-z]?[-#_.v]?\d[\d.v-]{0,3}[a-z]?(?:[-/][A-Z][a-z]+)?|[A-Z]\d{1,4}")
@@ -151,7 +157,7 @@ def is_pass_phrase(value: str) -> bool:
     return (
         3 <= len(words) <= 12
         and all(2 <= len(word) <= 14 and word.isalnum() for word in words)
-        and not any(word.lower() in vocabulary().sentence for word in words)
+        and not any(word.lower() in vocabulary().sentence or is_announcing(word.lower()) for word in words)
         and not any(word[0].isupper() for word in words[1:])
     )
 
@@ -164,7 +170,7 @@ def _is_stand_in(value: str, *, is_quoted: bool) -> bool:
         return True
     if (_UUID.fullmatch(value) and len(set(value)) <= _NIL_CHARS) or _FINGERPRINT.fullmatch(value) or "${" in value:
         return True
-    if value.startswith(_INTERPOLATED) or _SHOUTED_NAME.fullmatch(value) or _STANDS_IN.search(lowered):
+    if value.startswith(_INTERPOLATED) or _REGEX.search(value) or _SHOUTED_NAME.fullmatch(value) or _STANDS_IN.search(lowered):
         return True
     return not is_quoted and _is_expression(value)
 
@@ -183,7 +189,7 @@ def is_reference(value: str) -> bool:
     if "/" in value and is_wordy(value):
         return True
     call = _CALL.match(value)
-    if call is None or (
+    if call is None or _NO_CALL.search(value) or (
         call.end() == len(value) and not value.startswith("$") and value[-1] not in "([" and "." not in value
     ):
         return False

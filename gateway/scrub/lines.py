@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -22,7 +22,7 @@ from gateway.scrub.mnemonic import is_mnemonic
 from gateway.scrub.placeholder import PLACEHOLDER
 from gateway.scrub.rules import CHECKS, Check, SecretSpan
 from gateway.scrub.states import State, StepResult
-from gateway.scrub.words import KeywordFamily
+from gateway.scrub.words import KeywordFamily, family_of_name
 
 _LINE_CHARS_MAX: Final = 400
 """A longer line is read up to here, unless its rule says otherwise."""
@@ -31,6 +31,8 @@ _LOOK_BACK_CHARS: Final = 96
 """What stands before an anchor; a stream keeps not much more."""
 
 _ROWS_MAX: Final = 200
+_OF_COLUMNS: Final = (KeywordFamily.PERSONAL, KeywordFamily.KEY)
+_CELL: Final = re.compile(r"[(,]|\\?[\"'](?P<value>(?:[^\"'\\]|\\.|''){0,256}?)\\?[\"']|[^(,\"']+")
 
 
 def chosen(value: str) -> bool:
@@ -69,7 +71,7 @@ class LineRule:
     counter_examples: tuple[str, ...]
 
     def secrets(self, found: re.Match[str]) -> list[SecretSpan]:
-        """Return what is to be cut of a matched line: its named group, or each part of that."""
+        """Return what is to be cut of a matched line: its first named group, or each part of that."""
         start, end = next((found.span(name) for name in found.re.groupindex if found.start(name) >= 0), (-1, -1))
         if start < 0:
             return []
@@ -88,7 +90,7 @@ class RuledLines:
     A line that is none of the rule's is given back to the machine, which comes here again at `due_at`.
     """
 
-    __slots__ = ("_cuts", "_is_below", "_is_under_head", "_misses", "_rows", "_rule", "due_at", "interrupted")
+    __slots__ = ("_columns", "_cuts", "_is_below", "_is_under_head", "_misses", "_rows", "_rule", "due_at", "interrupted")
 
     def __init__(self, rule: LineRule) -> None:
         self.due_at: int | None = None
@@ -96,6 +98,7 @@ class RuledLines:
         self.interrupted: State | None = None
         """What was open at the end of the line above, and goes on if this line is none of the rule's."""
         self._rule = rule
+        self._columns: Mapping[int, KeywordFamily] = {}
         self._cuts: list[SecretSpan] = []
         self._is_below = False
         self._is_under_head = rule.head is None
@@ -137,7 +140,11 @@ class RuledLines:
         if not self._is_below:
             self._is_below = True
             found = rule.line.match(text, at, stop)
-            self._cuts = rule.secrets(found) if found else []
+            if found and "columns" in rule.line.groupindex:
+                self._columns = _secret_columns(found["columns"])
+                self._cuts = self._secrets(found)
+                return bool(self._columns)
+            self._cuts = self._secrets(found)
             return found is not None
         assert rule.row is not None, "without one nothing is due below"
         self._rows += 1
@@ -147,10 +154,39 @@ class RuledLines:
             self._is_under_head = True
             return True
         found = rule.row.fullmatch(text, at, stop) if self._is_under_head else None
-        self._cuts = rule.secrets(found) if found else []
+        self._cuts = self._secrets(found)
         self._misses = 0 if self._cuts else self._misses + 1
         self._is_under_head = found is not None or rule.head is None
         return self._misses <= rule.gap and self._rows < _ROWS_MAX
+
+
+    def _secrets(self, found: re.Match[str] | None) -> list[SecretSpan]:
+        if found is None:
+            return []
+        if not self._columns:
+            return self._rule.secrets(found) if "columns" not in found.re.groupindex else []
+        return [
+            SecretSpan(*span, self._rule.id)
+            for column, span in _cells(found) if column in self._columns
+            and is_secret(found.string[slice(*span)], self._columns[column], Bond.SAID, is_quoted=True)
+        ]
+
+
+def _secret_columns(names: str) -> Mapping[int, KeywordFamily]:
+    """Return which of the columns hold secrets, by their numbers."""
+    families = map(family_of_name, names.split(","))
+    return {column: family for column, family in enumerate(families) if family in _OF_COLUMNS}
+
+
+def _cells(found: re.Match[str]) -> Iterator[tuple[int, tuple[int, int]]]:
+    """Yield the quoted values of the rows `(…, …), (…, …)`, each with the number of its column."""
+    column = 0
+    for cell in _CELL.finditer(found.string, *found.span("rows")) if found["rows"] else ():
+        sign = cell.group()
+        if sign in "(,":
+            column = 0 if sign == "(" else column + 1
+        elif cell["value"]:
+            yield column, cell.span("value")
 
 
 def rule_at(text: str, at: int, stop: int) -> LineRule | None:

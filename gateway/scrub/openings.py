@@ -14,7 +14,7 @@ from gateway.scrub.placeholder import PLACEHOLDER
 from gateway.scrub.rules import SecretSpan
 from gateway.scrub.states import CookieLine, NearVendor, State, StepResult
 from gateway.scrub.view import unit_end
-from gateway.scrub.words import Announcement, KeywordFamily, announces_more, family_of, vocabulary
+from gateway.scrub.words import Announcement, KeywordFamily, announces_more, family_of_name, vocabulary
 
 # A table with a column of secrets: the announcing word heads the column, the values stand in the rows below.
 #
@@ -110,7 +110,7 @@ class TableColumn:
         for which, (start, stop) in enumerate(heads):
             if not _HEADER.fullmatch(text, start, stop):
                 return -1
-            family = self._word.family if stop == self._word.end else _headed(text[start:stop])
+            family = self._word.family if stop == self._word.end else family_of_name(text[start:stop])
             if family in _OF_COLUMNS:
                 columns[which] = family
         row_end = _line_end(text, below, end, is_last=is_last)
@@ -160,11 +160,6 @@ class TableColumn:
 def may_be_head(word: Announcement, text: str) -> bool:
     """Tell whether the word is followed by the end of a cell, or by what leads to it."""
     return word.family in _OF_COLUMNS and text[word.end : word.end + 1] in _BEHIND_HEAD
-
-
-def _headed(cell: str) -> KeywordFamily | None:
-    """Return what the head of a column announces: its last word tells."""
-    return family_of(re.split("[ _/-]", cell.lower())[-1])
 
 
 def _line_end(text: str, at: int, end: int, *, is_last: bool) -> int | None:

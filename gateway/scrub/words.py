@@ -23,7 +23,8 @@ _MENTIONED: Final = re.compile(
 """A placeholder's kind, a reference (`${DB_PASSWORD}`) and the address of a secret announce nothing."""
 
 _ANOTHER: Final = re.compile(r"[ =:](?P<word>[^\W\d_]{2,24})(?=[ =:])")
-_PAIR: Final = re.compile(r"(?:login|user|username|email|логин|юзер|用户名|账号|帳號|アカウント)\s?[/:|]\s?\Z")
+_LAST_WORD: Final = re.compile(r"(?s)(.*?)([^\W_]*)[\W_]*")
+_PAIR: Final = re.compile(r"(?:login|user|username|email|(?<![^\W\d_])id|логин|юзер|用户名|账号|帳號|アカウント)\s?[/:|]\s?\Z")
 _LOGIN: Final = re.compile(r"(?:user|username|login|usuario|benutzer|логин|юзер)[:= ]{1,2}\S{1,24}[,;/| ]{1,3}\Z")
 _ARGUMENT: Final = re.compile(r"[\w)\]]\(\s?\\*[\"'][\w.-]*\Z")
 _HEADING: Final = re.compile(r"(?:\A|\n)[^\w\n]{0,4}\Z")
@@ -298,6 +299,15 @@ def family_of(word: str) -> KeywordFamily | None:
     stems = (word, *(word[:-cut] for cut in range(1, ENDING_CHARS_MAX + 1)))
     families = (announcing[stem][0] for stem in stems if stem in announcing)
     return next((family for family in families if family not in _BY_THEMSELVES_NOTHING), None)
+
+
+def family_of_name(name: str) -> KeywordFamily | None:
+    """What a column or a field of this name holds, if anything: its last word tells (`user_password`, `API key`)."""
+    before, last = _LAST_WORD.fullmatch(name.lower()).groups()  # type: ignore[union-attr] - it matches any text
+    family = family_of(last)
+    if family is KeywordFamily.VAGUE and vocabulary().certain_before.search(before):
+        return KeywordFamily.KEY
+    return family
 
 
 def announces_more(piece: str) -> bool:

@@ -29,7 +29,6 @@ LINKS: Final[Mapping[str, Fixed]] = {
     "smtp url": Fixed(("smtp://<name>%40example.org:{}@<host>:587", "smtps://mailer:{}@<host>")),
     "ftp url": Fixed(("ftp://<name>:{}@<host>/pub", "sftp://deploy:{}@<host>:2222/srv")),
     "https userinfo": Fixed(("https://<name>:{}@example.org/x.git", "https://oauth2:{}@gitlab.example.org/a/b.git")),
-    "sentry dsn": Fixed(("https://{}@o<digits:6>.ingest.sentry.io/<digits:7>",), ("<hex:32>",)),
     "query key": Fixed(("https://api.example.org/v1/x?a=1&api_key={}&b=2", "https://<host>/geo?key={}"), _KEY),
     "query token": Fixed(
         ("https://example.org/hook?token={}", "https://<host>/cb#access_token={}&expires_in=3600"), _KEY

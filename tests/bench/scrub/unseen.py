@@ -219,7 +219,7 @@ _DISGUISES: Final[Mapping[str, Callable[[str], str]]] = {
     "{fw}": lambda token: "".join(chr(ord(each) + 0xFEE0) if "!" <= each <= "~" else each for each in token),
     "{ansi}": lambda token: _inside(token, "\x1b[31m"),
     "{md}": lambda token: re.sub(r"([_\-*.])", r"\\\1", token),
-    "{ju}": lambda token: re.sub(r"[^A-Za-z0-9]", lambda found: f"\\u{ord(found[0]):04x}", token),
+    "{ju}": lambda token: re.sub(r"[^A-Za-z0-9 ]", lambda found: f"\\u{ord(found[0]):04x}", token),
 }
 _WRITTEN: Final[Mapping[str, Callable[[str], str]]] = {
     "{v}": str,
