@@ -198,7 +198,7 @@ class Sanitizer:
         """Return the message as it goes on the bus; `ending` is what its author's last message left open."""
         key = incoming.key(self._scope)
         scrubber = self._scrubber.for_chat(str(key))
-        text, found = scrub_after(scrubber, ending, incoming.text)
+        text, found = scrub_after(scrubber.for_person(), ending, incoming.text)
         bounded = fit(text)
         file_names = _file_names(incoming.attachments, scrubber)
         return InboundMessage(

@@ -11,7 +11,15 @@ import re
 from functools import cache
 from typing import Final
 
-from gateway.scrub.judge import CREDENTIAL_CHARS_MIN, Bond, is_jumble, is_pass_phrase, is_reference, is_secret, is_unspoken
+from gateway.scrub.judge import (
+    CREDENTIAL_CHARS_MIN,
+    Bond,
+    is_jumble,
+    is_pass_phrase,
+    is_reference,
+    is_secret,
+    is_unspoken,
+)
 from gateway.scrub.placeholder import PLACEHOLDER
 from gateway.scrub.rules import SecretSpan
 from gateway.scrub.states import StepResult
@@ -459,7 +467,12 @@ class AnnouncedValue:
     def _bare(self, text: str, at: int, whole: int, end: int) -> StepResult:
         """Judge a value without quotes."""
         is_assigned = self._bond == Bond.ASSIGNED
-        if is_assigned and self._word.is_constant and is_jumble(text[at:whole]) and (not self._needs_end_tag or text.startswith("</", whole)):
+        if (
+            is_assigned
+            and self._word.is_constant
+            and is_jumble(text[at:whole])
+            and (not self._needs_end_tag or text.startswith("</", whole))
+        ):
             return StepResult(whole, is_over=True, cut=SecretSpan(at, whole, _kind(self._family)))
         is_chosen = self._family is KeywordFamily.PERSONAL or self._word.is_header
         stop = without_followers(text, at, whole, is_personal=is_chosen, is_assigned=is_assigned)

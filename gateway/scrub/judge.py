@@ -44,7 +44,8 @@ _CALL: Final = re.compile(
     re.ASCII,
 )
 _HASH: Final = re.compile(
-    r"MII(?![A-Za-z0-9+/]{3}IBA|CX|BO|BV)[A-Za-z0-9+/]{20}|sha-?\d+[:-]|md5:|\$\d?[a-z]{1,8}\d?[a-z]?\$|\{[A-Z0-9]+\}|pbkdf2|argon2|bcrypt|scrypt", re.IGNORECASE
+    r"MII(?![A-Za-z0-9+/]{3}IBA|CX|BO|BV)[A-Za-z0-9+/]{20}|sha-?\d+[:-]|md5:|\$\d?[a-z]{1,8}\d?[a-z]?\$|\{[A-Z0-9]+\}|pbkdf2|argon2|bcrypt|scrypt",
+    re.IGNORECASE,
 )
 _MASKED: Final = re.compile(r"[*•xX.…_#?-]{3,}\Z|.{0,4}[*•]{3,}|<?\[?(?:redacted|removed|hidden)", re.IGNORECASE)
 _REGEX: Final = re.compile(r"\(\?[=!:<]|\[\^?[aA0]-[zZ9]|\{\d+,\d*\}[$/\"']|A-Z\d?0-9|A-Za-z")
@@ -104,7 +105,9 @@ _CHARS_MIN: Final = {Bond.LOOSE: 8, Bond.ADJACENT: 6, Bond.SAID: 5, Bond.ASSIGNE
 _UNSPOKEN_CHARS_MIN: Final = 14
 """Letters in one case that nobody could say, and too many for an abbreviation."""
 
-_CODE: Final = re.compile(r"[a0A]-[z9Z]|\(\?|\\[dwsbAZ]|=>|\(\)|&&|\|\||==|\$\{|[\])]\.|\w\(\w{1,12}[,)]|\w:\w[,}]|,\w{1,3}[=:.]")
+_CODE: Final = re.compile(
+    r"[a0A]-[z9Z]|\(\?|\\[dwsbAZ]|=>|\(\)|&&|\|\||==|\$\{|[\])]\.|\w\(\w{1,12}[,)]|\w:\w[,}]|,\w{1,3}[=:.]"
+)
 """What regular expressions and shortened scripts are full of."""
 
 _JUMBLE_CHARS_MIN: Final = 24
@@ -121,9 +124,7 @@ _MADE_CHARS_MIN: Final = {
 }
 
 
-def is_secret(
-    value: str, family: KeywordFamily, bond: Bond, *, is_quoted: bool, is_constant: bool = False
-) -> bool:
+def is_secret(value: str, family: KeywordFamily, bond: Bond, *, is_quoted: bool, is_constant: bool = False) -> bool:
     """Judge one value without spaces; `is_constant` says that an environment variable's name assigns it."""
     if "\\" in value or "*(" in value:
         value = _TYPESETTING.sub("", value)
@@ -170,14 +171,24 @@ def _is_stand_in(value: str, *, is_quoted: bool) -> bool:
         return True
     if (_UUID.fullmatch(value) and len(set(value)) <= _NIL_CHARS) or _FINGERPRINT.fullmatch(value) or "${" in value:
         return True
-    if value.startswith(_INTERPOLATED) or _REGEX.search(value) or _SHOUTED_NAME.fullmatch(value) or _STANDS_IN.search(lowered):
+    if (
+        value.startswith(_INTERPOLATED)
+        or _REGEX.search(value)
+        or _SHOUTED_NAME.fullmatch(value)
+        or _STANDS_IN.search(lowered)
+    ):
         return True
     return not is_quoted and _is_expression(value)
 
 
 def _is_expression(value: str) -> bool:
     """Tell whether code fetches the secret from elsewhere: a call, a lookup, a variable, a path."""
-    if _EXPRESSION.match(value) or _SCRIPT.search(value) or value.endswith("(") or not any(map(str.isalnum, _PRINTED.sub("", value))):
+    if (
+        _EXPRESSION.match(value)
+        or _SCRIPT.search(value)
+        or value.endswith("(")
+        or not any(map(str.isalnum, _PRINTED.sub("", value)))
+    ):
         return True
     return is_reference(value)
 
@@ -189,8 +200,10 @@ def is_reference(value: str) -> bool:
     if "/" in value and is_wordy(value):
         return True
     call = _CALL.match(value)
-    if call is None or _NO_CALL.search(value) or (
-        call.end() == len(value) and not value.startswith("$") and value[-1] not in "([" and "." not in value
+    if (
+        call is None
+        or _NO_CALL.search(value)
+        or (call.end() == len(value) and not value.startswith("$") and value[-1] not in "([" and "." not in value)
     ):
         return False
     return all(_is_regular(piece) for piece in re.split(r"[._]", call[1] or call[2]) if piece)

@@ -90,7 +90,17 @@ class RuledLines:
     A line that is none of the rule's is given back to the machine, which comes here again at `due_at`.
     """
 
-    __slots__ = ("_columns", "_cuts", "_is_below", "_is_under_head", "_misses", "_rows", "_rule", "due_at", "interrupted")
+    __slots__ = (
+        "_columns",
+        "_cuts",
+        "_is_below",
+        "_is_under_head",
+        "_misses",
+        "_rows",
+        "_rule",
+        "due_at",
+        "interrupted",
+    )
 
     def __init__(self, rule: LineRule) -> None:
         self.due_at: int | None = None
@@ -159,7 +169,6 @@ class RuledLines:
         self._is_under_head = found is not None or rule.head is None
         return self._misses <= rule.gap and self._rows < _ROWS_MAX
 
-
     def _secrets(self, found: re.Match[str] | None) -> list[SecretSpan]:
         if found is None:
             return []
@@ -167,7 +176,8 @@ class RuledLines:
             return self._rule.secrets(found) if "columns" not in found.re.groupindex else []
         return [
             SecretSpan(*span, self._rule.id)
-            for column, span in _cells(found) if column in self._columns
+            for column, span in _cells(found)
+            if column in self._columns
             and is_secret(found.string[slice(*span)], self._columns[column], Bond.SAID, is_quoted=True)
         ]
 

@@ -269,7 +269,7 @@ class _Run(NamedTuple):
 class LookaheadScanner:
     """Looks over closed text for a machine, or for whoever wants to know whether it needs one."""
 
-    __slots__ = ("_chart", "_known", "_rules", "_secret_in", "attempts")
+    __slots__ = ("_chart", "_hides_examples", "_known", "_rules", "_secret_in", "attempts")
 
     def __init__(
         self,
@@ -277,10 +277,13 @@ class LookaheadScanner:
         known: KnownValues,
         chart: AnchorFinder,
         secret_in: Callable[[str], str | None] | None = None,
+        *,
+        hides_examples: bool = False,
     ) -> None:
         """Keep rules, known values and anchors; `secret_in` names the rule that finds a secret in encoded text, None
-        leaves encodings alone.
+        leaves encodings alone; `hides_examples` treats the keys of documentation as any other.
         """
+        self._hides_examples = hides_examples
         self.attempts = 0
         """How often a rule was tried: the measure of the work."""
         self._rules = rules
@@ -409,9 +412,12 @@ class LookaheadScanner:
                 continue
             # Right behind a token, nothing stands before: so many of them may stand wall to wall.
             behind, gone = (run[at:], at) if found and site == at else (run, 0)
+            documented = self._rules.documented.match(behind, site - gone)
             for rule in self._rules.beginning_with(behind, site - gone, literal):
                 self.attempts += 1
                 span = rule.match(behind, site - gone, at - gone)
+                if documented is not None:
+                    span = SecretSpan(*documented.span(), rule.id) if self._hides_examples else None
                 if span is not None:
                     armour = behind.find(BEGIN, span.start + 1, span.end)  # a key file is no part of a token
                     end = (armour if armour >= 0 else span.end) + gone

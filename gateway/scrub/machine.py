@@ -54,12 +54,14 @@ class Machine:
         budget_s: float,
         spent_s: Callable[[], float],
         met: MetInChat | None = None,
+        hides_examples: bool = False,
         is_inner: bool = False,
     ) -> None:
         self.findings: list[Finding] = []
         self._steps = 0
         self._rules = rules
-        self._lookahead = LookaheadScanner(rules, known, anchor_finder(), None if is_inner else self._secret_in)
+        secret_in = None if is_inner else self._secret_in
+        self._lookahead = LookaheadScanner(rules, known, anchor_finder(), secret_in, hides_examples=hides_examples)
         self._known = known
         self._placeholders = placeholders
         self._budget_s = budget_s
@@ -146,18 +148,26 @@ class Machine:
         begun = min(
             self._known.reaches_over(text, self._closed, end, border),
             self._wrapped.settle(text, self._closed, end, is_last=False),
-            open_anchor(text, self._closed, end),
-            border if self._is_inner else open_phrase(text, self._closed, end),
+            self._open_words(text, end),
         )
         while begun < end:
             end = min(begun, closed_until(text, self._closed, begun + 1))
-            begun = min(self._known.reaches_over(text, self._closed, end, border), self._wrapped.reaches_over(end))
+            begun = min(
+                self._known.reaches_over(text, self._closed, end, border),
+                self._wrapped.reaches_over(end),
+                self._open_words(text, end),
+            )
         if end == self._closed and is_full:
             self._wrapped.settle(text, self._closed, border, is_last=True)
             return border
         if end < border:
             self._seen = self._closed
         return end
+
+    def _open_words(self, text: str, border: int) -> int:
+        """Return where words begin that may belong together with the next one; else `border`."""
+        at = open_anchor(text, self._closed, border)
+        return at if self._is_inner else min(at, open_phrase(text, self._closed, border))
 
     def _forced_border(self, text: str, window: int) -> int:
         border = self._lookahead.first_suspect(text, self._lower(), window - _CUT_ZONE_CHARS, window)

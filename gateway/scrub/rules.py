@@ -246,7 +246,12 @@ _ESCAPE_BEFORE: Final = re.compile(r"(?<=\\[nrtbf0])|(?<=%[0-9A-Fa-f][0-9A-Fa-f]
 
 _SLOT: Final = re.compile(r"<\w+:(\d+)>")
 _ESCAPED: Final = re.compile(r"[nrtbf0]")
-_DRAWN_AS: Final[Mapping[str, str]] = {"dotted": "base64url", "anybase64": "base64url", "anyhex": "hex"}
+_DRAWN_AS: Final[Mapping[str, str]] = {
+    "dotted": "base64url",
+    "signs": "base64url",
+    "anybase64": "base64url",
+    "anyhex": "hex",
+}
 """In an example, an alphabet that some tokens end with is drawn without the signs that end a sentence as well."""
 
 
@@ -368,6 +373,8 @@ class RuleBook:
     """By their lower case, all anchors."""
     bodies: Mapping[str, tuple[str, ...]]
     """By anchor what must match there for any of these rules."""
+    documented: re.Pattern[str]
+    """What vendors print in their manuals in place of a key."""
 
     def sites(self, run: str) -> list[Site]:
         """Return the places of anchors in a run, with the longest anchor at each place."""
@@ -444,6 +451,7 @@ def rule_book() -> RuleBook:
         by_anchor=beginning,
         in_any_case={anchor: tuple(twins) for anchor, twins in in_any_case.items()},
         spellings={lowered: tuple(anchors) for lowered, anchors in spellings.items()},
+        documented=re.compile("|".join(tables["documented"].values()), re.ASCII),
         bodies={anchor: tuple(dict.fromkeys(rule.body for rule in found)) for anchor, found in beginning.items()},
     )
 

@@ -64,6 +64,7 @@ class Scrubber:
         self._placeholders = Placeholders(key)
         self._met_by_chat = MetSecrets(key)
         self._met: MetInChat | None = None
+        self._hides_examples = False
         self._budget_s = budget_s
         self._spent_s = spent_s
 
@@ -73,6 +74,13 @@ class Scrubber:
         narrowed = copy.copy(self)
         narrowed._placeholders = self._placeholders.of(chat)
         narrowed._met = self._met_by_chat.of(chat)
+        return narrowed
+
+    def for_person(self) -> Scrubber:
+        """This scrubber for what a person sends: the keys of documentation go as well, so that who pastes one to try
+        sees it work. Elsewhere they stay readable."""
+        narrowed = copy.copy(self)
+        narrowed._hides_examples = True
         return narrowed
 
     def scrub(self, text: str) -> CleanText:
@@ -109,7 +117,13 @@ class Scrubber:
     def machine(self) -> Machine:
         """A machine for one text."""
         return Machine(
-            rule_book(), self._known, self._placeholders, budget_s=self._budget_s, spent_s=self._spent_s, met=self._met
+            rule_book(),
+            self._known,
+            self._placeholders,
+            budget_s=self._budget_s,
+            spent_s=self._spent_s,
+            met=self._met,
+            hides_examples=self._hides_examples,
         )
 
 

@@ -23,8 +23,9 @@ _MENTIONED: Final = re.compile(
 """A placeholder's kind, a reference (`${DB_PASSWORD}`) and the address of a secret announce nothing."""
 
 _ANOTHER: Final = re.compile(r"[ =:](?P<word>[^\W\d_]{2,24})(?=[ =:])")
-_LAST_WORD: Final = re.compile(r"(?s)(.*?)([^\W_]*)[\W_]*")
-_PAIR: Final = re.compile(r"(?:login|user|username|email|(?<![^\W\d_])id|логин|юзер|用户名|账号|帳號|アカウント)\s?[/:|]\s?\Z")
+_PAIR: Final = re.compile(
+    r"(?:login|user|username|email|(?<![^\W\d_])id|логин|юзер|用户名|账号|帳號|アカウント)\s?[/:|]\s?\Z"
+)
 _LOGIN: Final = re.compile(r"(?:user|username|login|usuario|benutzer|логин|юзер)[:= ]{1,2}\S{1,24}[,;/| ]{1,3}\Z")
 _ARGUMENT: Final = re.compile(r"[\w)\]]\(\s?\\*[\"'][\w.-]*\Z")
 _HEADING: Final = re.compile(r"(?:\A|\n)[^\w\n]{0,4}\Z")
@@ -221,9 +222,13 @@ def announcements(
             stop = ending.end()
         if _goes_on(text, stop, end):
             continue
-        if place is not KeywordForm.ANYWHERE and at not in borders and _goes_back(text, at):
-            if word not in words.glued_to or words.glued_names.search(lowered[max(0, at - _LOOK_BACK_CHARS) : at]) is None:
-                continue
+        if (
+            place is not KeywordForm.ANYWHERE
+            and at not in borders
+            and _goes_back(text, at)
+            and not _is_glued(lowered, at, word)
+        ):
+            continue
         if place is KeywordForm.TAIL and text[at - 1 : at] != "_":
             continue
         is_glued = at not in borders and lowered[max(0, at - 1) : at].isalnum()
@@ -269,6 +274,12 @@ def announcements(
         )
 
 
+def _is_glued(lowered: str, at: int, word: str) -> bool:
+    """Does a name that people glue this word to stand right before it (`dbpass`)?"""
+    words = vocabulary()
+    return word in words.glued_to and words.glued_names.search(lowered[max(0, at - _LOOK_BACK_CHARS) : at]) is not None
+
+
 def _is_encoded(text: str, at: int, stop: int) -> bool:
     """Is this the middle of a certificate, a digest or a picture in base64, where any word may stand by chance?"""
     before = _ENCODED.match(text[max(0, at - _LOOK_BACK_CHARS) : at][::-1])
@@ -303,9 +314,9 @@ def family_of(word: str) -> KeywordFamily | None:
 
 def family_of_name(name: str) -> KeywordFamily | None:
     """What a column or a field of this name holds, if anything: its last word tells (`user_password`, `API key`)."""
-    before, last = _LAST_WORD.fullmatch(name.lower()).groups()  # type: ignore[union-attr] - it matches any text
-    family = family_of(last)
-    if family is KeywordFamily.VAGUE and vocabulary().certain_before.search(before):
+    words = re.findall(r"[^\W_]+", name.lower())
+    family = family_of(words[-1]) if words else None
+    if family is KeywordFamily.VAGUE and vocabulary().certain_before.search(" ".join(words[:-1])):
         return KeywordFamily.KEY
     return family
 

@@ -12,7 +12,9 @@ from gateway.scrub.lines import LineRule, line_rules
 from gateway.scrub.mnemonic import WORDS_MIN
 from tests.scrubbing import draw
 
-RULES = sorted({rule.id: rule for rule in chain.from_iterable(line_rules().values())}.values(), key=lambda rule: rule.id)
+RULES = sorted(
+    {rule.id: rule for rule in chain.from_iterable(line_rules().values())}.values(), key=lambda rule: rule.id
+)
 EXAMPLES = [pytest.param(rule, text, id=f"{rule.id}: {text[:40]}") for rule in RULES for text in rule.examples]
 COUNTER_EXAMPLES = [
     pytest.param(rule, text, id=f"{rule.id}: {text[:40]}") for rule in RULES for text in rule.counter_examples

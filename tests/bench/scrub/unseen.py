@@ -55,10 +55,38 @@ _ALPHABETS: Final[Mapping[str, str]] = {
     "lower": _LOWER,
 }
 _SEASONS: Final = ("Winter", "Summer", "Autumn", "Spring")
-_WORDS: Final = (
-    "otter maple lantern copper violin harbor meadow rocket pepper saddle tunnel walnut zebra cobalt ember falcon "
-    "glacier hazel island jasmine kettle lemon marble nectar olive pirate quartz raven silver tiger"
-).split()
+_WORDS: Final = [
+    "otter",
+    "maple",
+    "lantern",
+    "copper",
+    "violin",
+    "harbor",
+    "meadow",
+    "rocket",
+    "pepper",
+    "saddle",
+    "tunnel",
+    "walnut",
+    "zebra",
+    "cobalt",
+    "ember",
+    "falcon",
+    "glacier",
+    "hazel",
+    "island",
+    "jasmine",
+    "kettle",
+    "lemon",
+    "marble",
+    "nectar",
+    "olive",
+    "pirate",
+    "quartz",
+    "raven",
+    "silver",
+    "tiger",
+]
 _MARKED: Final = re.compile("«(.*?)»", re.S)
 _DRAWN: Final = re.compile(r"<([a-zA-Z0-9-]+)(?: (\d+))?>")
 _ESCAPES: Final = {"\\n": "\n", "\\t": "\t", "\\r": "\r"}

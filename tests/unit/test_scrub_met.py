@@ -1,0 +1,120 @@
+"""What was found once is hidden again: later in a text, in other spellings, in the later messages of its chat."""
+
+from __future__ import annotations
+
+import base64
+import re
+from urllib.parse import quote
+
+import pytest
+
+from gateway.limits import MET_SECRETS_CHATS_MAX, MET_SECRETS_MAX, MET_SECRETS_TTL_S
+from gateway.scrub import Scrubber
+from gateway.scrub.met import MetSecrets
+from tests.scrubbing import draw
+
+PASSWORD = "Trick#07x!z"
+SPELLINGS = (
+    PASSWORD,
+    quote(PASSWORD, safe=""),
+    base64.b64encode(PASSWORD.encode()).decode(),
+    PASSWORD.encode().hex(),
+    f'"{PASSWORD}"',
+    f"x={PASSWORD}&y=2",
+    f"ann:{PASSWORD}@host",
+)
+
+
+class Clock:
+    """Seconds that pass when a test says so."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def shown(text: str) -> str:
+    return re.sub(r"\[redacted:[^\]]*\]", "…", text)
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_a_value_is_gone_later_in_the_text(spelling: str) -> None:
+    text = f"my password is {PASSWORD} ok\nand then the log said {spelling} twice: {spelling}"
+    clean = shown(Scrubber().scrub(text))
+    assert PASSWORD not in clean
+    assert spelling.rstrip("=") not in clean
+    stream = Scrubber().stream()
+    assert shown("".join(map(stream.feed, text)) + stream.flush()) == clean
+
+
+def test_a_token_is_gone_in_base64_as_well() -> None:
+    token = draw("ghp_<base62:36>", seed=1)
+    encoded = base64.b64encode(f"user {token}".encode()).decode()
+    assert encoded[12:40] not in Scrubber().scrub(f"{token}\n{encoded}")
+
+
+def test_an_ordinary_word_is_not_looked_for_again() -> None:
+    assert shown(Scrubber().scrub('password: "winter" and in winter it snows')).endswith(" and in winter it snows")
+
+
+def test_no_more_values_are_looked_for_than_the_limit_says() -> None:
+    values = [draw(f"<base62:12>x{at}", seed=at) for at in range(MET_SECRETS_MAX + 1)]
+    text = "".join(f"password: {value}\n" for value in values)
+    clean = Scrubber().scrub(f"{text}once more {values[0]} and {values[-1]}")
+    assert values[0] not in clean
+    assert values[-1] in clean
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_a_value_is_gone_in_a_later_message_of_its_chat_alone(spelling: str) -> None:
+    scrubber = Scrubber()
+    scrubber.for_chat("a").scrub(f"my password is {PASSWORD} ok")
+    assert spelling.rstrip("=") not in scrubber.for_chat("a").scrub(f"it says {spelling} here")
+    assert spelling in scrubber.for_chat("b").scrub(f"it says {spelling} here")
+    assert spelling in scrubber.scrub(f"it says {spelling} here")
+
+
+def test_a_later_message_says_in_a_stream_what_it_says_whole() -> None:
+    scrubber = Scrubber()
+    scrubber.for_chat("a").scrub(f"my password is {PASSWORD} ok")
+    text = f"it says {PASSWORD}, and x={PASSWORD}&y"
+    stream = scrubber.for_chat("a").stream()
+    assert "".join(map(stream.feed, text)) + stream.flush() == scrubber.for_chat("a").scrub(text)
+
+
+def test_the_memory_of_a_chat_holds_no_value_and_ends() -> None:
+    clock = Clock()
+    met = MetSecrets(b"key", clock)
+    met.of("a").add(PASSWORD, "named")
+    assert PASSWORD not in repr(met.of("a")._met)
+    assert met.of("a").spans(f"say {PASSWORD}!", 0, 20) != []
+    clock.now_s = MET_SECRETS_TTL_S + 1
+    assert met.of("a").spans(f"say {PASSWORD}!", 0, 20) == []
+
+
+def test_the_memory_is_bounded_in_chats_and_in_values() -> None:
+    met = MetSecrets(b"key")
+    met.of("first").add(PASSWORD, "named")
+    for at in range(MET_SECRETS_MAX):
+        met.of("second").add(draw(f"<base62:12>x{at}", seed=at), "named")
+    assert len(met.of("second")._met) <= MET_SECRETS_MAX
+    for at in range(MET_SECRETS_CHATS_MAX):
+        met.of(f"chat {at}")
+    assert met.of("first").spans(PASSWORD, 0, len(PASSWORD)) == []
+
+
+@pytest.mark.parametrize(
+    "example",
+    [
+        "AKIAIOSFODNN7EXAMPLE",
+        "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+        "sk-abcdefghijklmnopqrstuvwxyz012345",
+        "ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+    ],
+)
+def test_a_key_of_documentation_stays_in_documents_and_goes_from_what_a_person_sends(example: str) -> None:
+    text = f"Use {example} here."
+    assert Scrubber().scrub(text) == text
+    assert shown(Scrubber().for_person().scrub(text)) == "Use … here."
