@@ -325,11 +325,10 @@ class LookaheadScanner:
     ) -> list[SecretSpan]:
         """Return the secrets of the closed text that are recognised by their form, in order, without overlaps."""
         known = list(self._known.spans(text, start, end))
-        if certain or self._secret_in is not None:
-            inside = [span for span in certain if start <= span.start and span.end <= end]
-            phrases = seed_phrases(text, start, end) if self._secret_in is not None else ()
-            if others := [*inside, *_apart(sorted(inside), phrases)]:
-                known = sorted((*known, *_apart(known, others)))
+        phrases = seed_phrases(text, start, end) if self._secret_in is not None else ()
+        if certain or phrases:
+            inside = sorted(span for span in certain if start <= span.start and span.end <= end)
+            known = sorted((*known, *_apart(known, [*inside, *_apart(inside, phrases)])))
         found = list(known)
         nearest = 0
         for run in self._runs(text, start, end, anchors):

@@ -51,10 +51,11 @@ def is_mnemonic(value: str) -> bool:
     return len(words) >= WORDS_MIN and any(words_of.issuperset(words) for words_of in _lists())
 
 
-def seed_phrases(text: str, start: int, end: int) -> Iterator[SecretSpan]:
-    """Yield the seed phrases in `text[start:end]`. What cannot hold one is passed over among bytes, as fast as bytes
+def seed_phrases(text: str, start: int, end: int) -> list[SecretSpan]:
+    """Return the seed phrases in `text[start:end]`. What cannot hold one is passed over among bytes, as fast as bytes
     are searched.
     """
+    found: list[SecretSpan] = []
     octets = text[start:end].encode(errors="surrogatepass")
     flat = octets.translate(_FLAT)
     at = flat.find(_LONG)
@@ -63,8 +64,9 @@ def seed_phrases(text: str, start: int, end: int) -> Iterator[SecretSpan]:
         stop = stop if stop >= 0 else len(flat)
         if _may_hold(octets[at:stop].split()):
             begins = start + len(octets[:at].decode(errors="surrogatepass"))
-            yield from _in_stretch(text, begins, begins + stop - at, end)
+            found += _in_stretch(text, begins, begins + stop - at, end)
         at = flat.find(_LONG, stop)
+    return found
 
 
 def _in_stretch(text: str, at: int, stop: int, end: int) -> Iterator[SecretSpan]:
