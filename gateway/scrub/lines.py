@@ -75,7 +75,9 @@ class LineRule:
         start, end = next((found.span(name) for name in found.re.groupindex if found.start(name) >= 0), (-1, -1))
         if start < 0:
             return []
-        parts = [each.span(1) for each in self.each.finditer(found.string, start, end)] if self.each else [(start, end)]
+        parts = [(start, end)]
+        if self.each is not None and found.re is self.line:
+            parts = [each.span(1) for each in self.each.finditer(found.string, start, end)]
         return [
             SecretSpan(*part, self.id)
             for part in parts

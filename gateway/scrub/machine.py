@@ -280,7 +280,7 @@ class Machine:
             if reached > ahead.spans[-1].start:
                 if step.is_over or step.cut is None:
                     self._close(state)
-                self._cut(text, _with_tokens(step.cut, ahead.spans))
+                self._cut(text, _with_tokens(step.cut, ahead.spans, is_ruled=isinstance(state, RuledLines)))
                 return True
         if step.cut is not None:
             self._cut(text, step.cut)
@@ -366,12 +366,14 @@ class Machine:
                         self.findings[-1] = replace(self.findings[-1], end=self._given_raw)
 
 
-def _with_tokens(value: SecretSpan | None, tokens: Sequence[SecretSpan]) -> SecretSpan:
+def _with_tokens(value: SecretSpan | None, tokens: Sequence[SecretSpan], *, is_ruled: bool) -> SecretSpan:
     """Return what is cut where a token, the last of `tokens`, overlaps a value or what leads to one: all of the value
-    if it begins before the token, else the token, whose form names its kind.
+    if it begins before the token, or if the rule of its line says that it is longer; else the token, whose form names
+    its kind.
     """
     nearest = tokens[-1]
-    if value is None or nearest.start <= value.start:
+    is_longer = value is not None and is_ruled and nearest.start == value.start and nearest.end < value.end
+    if value is None or (nearest.start <= value.start and not is_longer):
         return nearest
     for token in reversed(tokens):
         if token.start >= value.end:

@@ -60,7 +60,7 @@ _MARK_CHARS_MAX: Final = 80
 """No end mark is longer; a stream decides on one only when this much text is there."""
 
 _HEADER: Final = re.compile(r"-----BEGIN(?: [A-Z0-9]{1,12}){0,3} PRIVATE KEY(?: BLOCK)?-----", re.ASCII)
-_GAP: Final = re.compile(r"(?:\\{1,2}[nr]|[\s>|\"'+*`,\\-]){0,48}")
+_GAP: Final = re.compile(r"(?:\\{1,2}[nr]|<br ?/?>|vb[A-Z][A-Za-z]{1,8}|[\s>|\"'+*`,\\&._()-]){0,48}")
 _LINE_MARK: Final = re.compile(
     r"(?:\\{1,2}[nr]|\r?\n)(?:(?!\[redacted:)[^\n\\]){0,48}?"
     r"(?<![A-Za-z0-9+/=])(?=[A-Za-z0-9+/]{40,120}={0,2}(?:[\s\\]|\Z))",
@@ -77,7 +77,7 @@ _MATERIAL: Final = re.compile(
 )
 _ENDS: Final = re.compile(
     r"(?P<mark>-----END [A-Z0-9 ]{1,40}-----)"
-    r"|[\"'](?![\s,+.&\\nr_]{0,16}[\"'](?:[A-Za-z0-9+/=-]{16}|-----END)|[A-Za-z0-9+/=]{16}|-----END)"
+    r"|[\"'](?!(?:[\s,+.&\\nr_()]|vb[A-Z][A-Za-z]{1,8}){0,16}[\"'](?:[A-Za-z0-9+/=-]{16}|-----END)|[A-Za-z0-9+/=]{16}|-----END)"
     r"|(?<=\s)(?:[A-Za-z']{1,12}[ ,.]{1,2}){4}"
     r"|[\u0400-\u04ff\u3040-\u9fff\uac00-\ud7a3]",
 )
