@@ -22,9 +22,8 @@ from tests.architecture.code_stats import (
 )
 
 LIMITS: Final = {
-    "files": 368,
-    "lines": 101_590,
-    "one_importer": 18.2,
+    "files": 371,
+    "lines": 102_560,
     "duplicate_classes": 0,
     "no_verb": 5.8,
     "forwarders": 80,
