@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import Final
 
 from gateway.scrub.rules import UNSPOKEN, is_counted, is_wordy, says_placeholder
-from gateway.scrub.words import KeywordFamily, is_announcing, vocabulary
+from gateway.scrub.words import KeywordFamily, announces_more, is_announcing, vocabulary
 
 
 class Bond(IntEnum):
@@ -37,7 +37,8 @@ _EXPRESSION: Final = re.compile(
 _NO_CALL: Final = re.compile(r"\([^()]*\)\w")
 """What goes on behind its brackets is not called."""
 
-_SCRIPT: Final = re.compile(r"[)}\]][{(;,)}\]]|=>|&&|[=!]==|\|\||\(\)|`:|\){")
+_FILE: Final = re.compile(r"(?:[\w.-]{1,40}/)+[\w-]{1,60}\.[a-z]{1,4}", re.ASCII)
+_SCRIPT: Final = re.compile(r"\A(?:null|true|false|undefined);|[)}\]][{(;,)}\]]|=>|&&|[=!]==|\|\||\(\)|`:|\){")
 _PRINTED: Final = re.compile(r"%[\d.*$]*l*[sdufxi]")
 _CALL: Final = re.compile(
     r"[$@]?([A-Za-z_][\w.]{1,})(?:[(\[]|(?<=\w)\{(?=\w)|\?\?|\?\.|->|::|[+|][A-Za-z_]+\.|!?,?\Z)|\$(\w{2,24})-\Z",
@@ -197,7 +198,7 @@ def is_reference(value: str) -> bool:
     """Tell whether code names something: a call, a lookup, a member, a path. Nobody's password looks like that, not
     even behind the name of an environment variable.
     """
-    if "/" in value and is_wordy(value):
+    if "/" in value and is_wordy(value.replace("#", "/")):
         return True
     call = _CALL.match(value)
     if (
@@ -221,7 +222,8 @@ def _is_personal(value: str, bond: Bond, *, is_quoted: bool) -> bool:
     if (bond < Bond.SAID and _MODEL.fullmatch(value)) or (bond < Bond.ASSIGNED and value.startswith("\\")):
         return False
     if value.isalpha():
-        return _is_plain_word_secret(value, bond, is_quoted=is_quoted)
+        is_name = not is_quoted and _is_name(value) and announces_more(value)
+        return not is_name and _is_plain_word_secret(value, bond, is_quoted=is_quoted)
     if bond == Bond.LOOSE:
         return _classes(value) >= 3 and not _WORD_AND_NUMBER.fullmatch(value) and _has_mark(value)
     if bond == Bond.ASSIGNED:
