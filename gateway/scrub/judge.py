@@ -175,6 +175,7 @@ def _is_stand_in(value: str, *, is_quoted: bool) -> bool:
     if (
         value.startswith(_INTERPOLATED)
         or _REGEX.search(value)
+        or _FILE.fullmatch(value)
         or _SHOUTED_NAME.fullmatch(value)
         or _STANDS_IN.search(lowered)
     ):
