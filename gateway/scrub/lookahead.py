@@ -33,7 +33,7 @@ class Anchors(NamedTuple):
 
     anchors: list[Site]
     words: list[tuple[int, int]]
-    """Where announcing words may stand, the longest of those that overlap."""
+    """Where announcing words may stand; of those that begin together the longest, and none inside another."""
     blocks: list[int]
     """Where a key block may begin."""
     lines: list[tuple[int, int]]
@@ -97,7 +97,7 @@ class AnchorFinder:
             if is_word:
                 if words and words[-1][0] == at:
                     words[-1] = (at, stop)
-                elif not words or words[-1][1] <= at:
+                elif not words or words[-1][1] < stop:  # `sshPassword` is no `sshpass`, but a password
                     words.append((at, stop))
         return Anchors(anchors, words, blocks, lines)
 
