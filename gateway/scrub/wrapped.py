@@ -118,6 +118,12 @@ _RANDOM_CHARS_MIN: Final = 4
 _UNMARKED_CHARS_MAX: Final = 128
 """Without a mark, no more than this waits for one (and in any case the next line does)."""
 
+_UNMATCHED_CHARS_MAX: Final = 384
+"""So many characters behind a mark that are no token will not become one."""
+
+_BODY_LINE_CHARS: Final = range(56, 101)
+_BODY_LINE: Final = re.compile(r"[A-Za-z0-9+/]+")
+
 _RUN: Final = r"A-Za-z0-9_+/=.:~\-"
 _BEFORE: Final = r"\\{0,3}[\"'`]?[ \t]{0,4}(?:[=+&\\]{1,2}[ \t]{0,4})?"
 _LINE: Final = r"(?:\r\n?|[\n\x0b\x0c\x85\u2028\u2029]|(?:\\{1,4}r)?\\{1,4}n|<br ?/?>)"
@@ -189,9 +195,25 @@ def head_before(text: str, start: int, at: int) -> Head | None:
         return Head(begin + encoded.start, end, True, True) if _is_open(encoded.text) else None
     if opened is not None:
         return Head(begin + opened, end, is_marked=True)
+    if _is_in_body(text, begin, end):
+        return None
     if is_beginning(run) or run.isdigit() or (len(run) >= _RANDOM_CHARS_MIN and not is_wordy(run)):
         return Head(begin, end, is_marked=False)
     return None
+
+
+def _is_in_body(text: str, begin: int, end: int) -> bool:
+    """Tell whether this line and the one above are equally long lines of base64, as in certificates and pictures: no
+    token is broken like that.
+    """
+    above = begin - 1 - (end - begin)
+    is_line = (
+        end - begin in _BODY_LINE_CHARS
+        and above >= 0
+        and text[begin - 1] == "\n"
+        and text[above - 1 : above] in ("", "\n")
+    )
+    return is_line and _BODY_LINE.fullmatch(text, above, begin - 1) is not None
 
 
 def may_have_line_ends(text: str) -> bool:
@@ -242,9 +264,13 @@ def chain_from(text: str, head: Head, border: int, *, is_last: bool) -> Chain | 
         starts.append(found.start())
         pieces.append(piece)
         chars += len(piece)
-        if _is_end(pieces, head):
+        if _is_end(pieces, head) or (chars > _UNMATCHED_CHARS_MAX and not _is_token(pieces, head)):
             break
     return Chain(tuple(starts), tuple(pieces), stop)
+
+
+def _is_token(pieces: list[str], head: Head) -> bool:
+    return head.is_encoded or token_at("".join(pieces), 0) is not None
 
 
 def _is_end(pieces: list[str], head: Head) -> bool:
