@@ -17,7 +17,7 @@ from gateway.scrub.known import KnownValues
 from gateway.scrub.lines import RuledLines, open_anchor
 from gateway.scrub.lookahead import Lookahead, LookaheadScanner, anchor_finder
 from gateway.scrub.met import FoundValues, MetInChat
-from gateway.scrub.mnemonic import open_phrase
+from gateway.scrub.mnemonic import ListedRun
 from gateway.scrub.openings import opened_by
 from gateway.scrub.placeholder import Placeholders
 from gateway.scrub.rules import RuleBook, SecretSpan
@@ -149,17 +149,18 @@ class Machine:
     def _before_open_value(self, text: str, border: int, *, is_full: bool) -> int:
         """Return the beginning of the unit in which a token or a known value begins that may go on after `border`."""
         end = border
+        run = ListedRun()
         begun = min(
             self._known.reaches_over(text, self._closed, end, border),
             self._wrapped.settle(text, self._closed, end, is_last=False),
-            self._open_words(text, end),
+            self._open_words(text, end, run),
         )
         while begun < end:
             end = min(begun, closed_until(text, self._closed, begun + 1))
             begun = min(
                 self._known.reaches_over(text, self._closed, end, border),
                 self._wrapped.reaches_over(end),
-                self._open_words(text, end),
+                self._open_words(text, end, run),
             )
         if end == self._closed and is_full:
             self._wrapped.settle(text, self._closed, border, is_last=True)
@@ -168,10 +169,10 @@ class Machine:
             self._seen = self._closed
         return end
 
-    def _open_words(self, text: str, border: int) -> int:
+    def _open_words(self, text: str, border: int, run: ListedRun) -> int:
         """Return where words begin that may belong together with the next one; else `border`."""
         at = open_anchor(text, self._closed, border)
-        return at if self._is_inner else min(at, open_phrase(text, self._closed, border))
+        return at if self._is_inner else min(at, run.open_at(text, self._closed, border))
 
     def _forced_border(self, text: str, window: int) -> int:
         border = self._lookahead.first_suspect(text, self._lower(), window - _CUT_ZONE_CHARS, window)

@@ -6,6 +6,7 @@ Those in English are found wherever they stand; those in the nine other language
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -17,6 +18,7 @@ RULE: Final = "seed-phrase"
 WORDS_MIN: Final = 12
 WORDS_MAX: Final = 24
 _DISTINCT_MIN: Final = 9
+_DISTINCT_OF_TWELVE_MIN: Final = 6
 _WORD_CHARS_MAX: Final = 8
 _LEAST_OCTETS: Final = WORDS_MIN * 4 - 1
 _LETTERS: Final = b"abcdefghijklmnopqrstuvwxyz \n"
@@ -91,9 +93,9 @@ def _may_hold(words: list[bytes]) -> bool:
         at = last
         while at > last - WORDS_MIN and words[at] in listed:
             at -= 1
-        if at == last - WORDS_MIN:
+        if at == last - WORDS_MIN and len(set(words[at + 1 : last + 1])) >= _DISTINCT_OF_TWELVE_MIN:
             return True
-        last = at + WORDS_MIN
+        last = at + WORDS_MIN if at > last - WORDS_MIN else last + WORDS_MIN // 2
     return False
 
 
@@ -107,13 +109,31 @@ def _phrase(text: str, spans: list[tuple[int, int]]) -> Iterator[SecretSpan]:
         yield SecretSpan(spans[0][0], spans[-1][1], RULE)
 
 
-def open_phrase(text: str, start: int, border: int) -> int:
-    """Return where in `text[start:border]` words begin that may become a phrase behind `border`; else `border`."""
-    listed, at = _english(), border
-    places: list[int] = []
-    while word := _LAST_WORD.search(text, max(start, at - _WORD_CHARS_MAX - 2), at):
-        if word.group()[:-1] not in listed:
-            break
-        at = word.start()
-        places.append(at)
-    return places[len(places) % WORDS_MAX - 1] if len(places) % WORDS_MAX else border
+class ListedRun:
+    """The words of the list that stand in a row before some place: the beginning of a phrase, perhaps."""
+
+    __slots__ = ("_border", "_starts")
+
+    def __init__(self) -> None:
+        self._starts: list[int] = []
+        self._border = -1
+
+    def open_at(self, text: str, start: int, border: int) -> int:
+        """Return where in `text[start:border]` words begin that may become a phrase behind `border`; else `border`.
+
+        Asked again for a border in the same row, it does not read it again.
+        """
+        if not (self._starts and self._starts[0] < border <= self._border):
+            self._read(text, start, border)
+        count = bisect_left(self._starts, border)
+        return self._starts[count - count % WORDS_MAX] if count % WORDS_MAX else border
+
+    def _read(self, text: str, start: int, border: int) -> None:
+        listed, at = _english(), border
+        starts: list[int] = []
+        while word := _LAST_WORD.search(text, max(start, at - _WORD_CHARS_MAX - 2), at):
+            if word.group()[:-1] not in listed:
+                break
+            at = word.start()
+            starts.append(at)
+        self._starts, self._border = starts[::-1], border
