@@ -436,7 +436,6 @@ async def test_litellm_in_two_parts_has_the_names_that_it_has_in_one() -> None:
 # --- the table of providers
 
 
-@pytest.mark.filterwarnings("ignore:Items .* on TypedDict class:UserWarning")
 def test_every_provider_of_litellm_is_called_directly_or_is_known_to_need_more() -> None:
     """A new version of litellm brings new providers: each is looked at once."""
     litellm = load_litellm()
