@@ -22,7 +22,7 @@ from tests.architecture.code_stats import (
 )
 
 LIMITS: Final = {
-    "files": 364,
+    "files": 366,
     "lines": 101_000,
     "one_importer": 18.7,
     "duplicate_classes": 0,
