@@ -127,6 +127,9 @@ def model_clients(settings: Settings) -> ModelClients:
     is_own_way = bool(embeds or agent.transcription_model)
     provider = ModelRouter(litellm)
     check_models(provider, settings, known=catalog.names)
+    for name in called:
+        litellm.facts(name)
+    catalog.release()
     return ModelClients(
         provider,
         litellm if embeds else None,

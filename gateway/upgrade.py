@@ -39,6 +39,8 @@ async def _migrate_if_behind(url: str) -> None:
     try:
         await store.check_schema()
     except SchemaMismatch:
+        if await store.create_schema():
+            return
         from gateway.store.migrations import migrate  # noqa: PLC0415 - as above
 
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
@@ -32,15 +32,19 @@ class ModelCatalog:
         self._today = today or datetime.now(UTC).date()
         self._known: dict[str, ModelFacts] = {}
 
+    def release(self) -> None:
+        """Forget the map, 5 MB, which is read again for a model that nobody has asked for yet. What was found stays."""
+        self.__dict__.pop("_models", None)
+
     @cached_property
     def _models(self) -> Mapping[str, Mapping[str, Any]]:
         models: dict[str, Mapping[str, Any]] = json.loads((self._folder / _PRICES).read_text("utf-8"))
         return models
 
-    @property
-    def names(self) -> Iterable[str]:
+    @cached_property
+    def names(self) -> frozenset[str]:
         """List every model that the map knows."""
-        return self._models.keys()
+        return frozenset(self._models)
 
     @cached_property
     def _provider_names(self) -> frozenset[str]:
@@ -50,7 +54,7 @@ class ModelCatalog:
     def check_name(self, model: str, *, setting: str = "") -> None:
         """Check that a model can be called. Raises `ConfigError`, which names the setting, for one that neither the map
         nor a provider prefix makes callable."""
-        if model in self._models or self._prefix(model):
+        if model in self.names or self._prefix(model):
             return
         place = f"{setting}: " if setting else ""
         raise ConfigError(
@@ -162,7 +166,8 @@ class ModelCatalog:
         return provider if slash and provider in self._provider_names else ""
 
     def _row(self, model: str) -> Mapping[str, Any] | None:
-        return self._models.get(model) or self._models.get(model.partition("/")[2])
+        names = (name for name in (model, model.partition("/")[2]) if name in self.names)
+        return next((self._models[name] for name in names), None)
 
 
 _NAMED_BY_THEIR_OWNERS: Final = frozenset({"azure", "azure_ai", "azure_text", "sagemaker", "sagemaker_chat"})

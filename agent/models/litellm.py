@@ -14,7 +14,8 @@ from typing import Any, Final
 
 from agent.limits import SPOKEN_BYTES_PER_S
 from agent.models.catalog import ModelCatalog, ModelEndpoint
-from agent.models.provider_calls import Litellm, ProviderCalls, load_litellm, load_openai_client
+from agent.models.litellm_import import Litellm, load_litellm
+from agent.models.provider_calls import ProviderCalls
 from agent.models.requests import (
     LONG_WORK,
     REFUSAL,
@@ -318,6 +319,7 @@ class LitellmClient:
             with suppress(*calls.litellm.errors):
                 if await asyncio.to_thread(calls.prepare, given) is None:
                     await self._load(is_own_way=True)
+                    await asyncio.to_thread(calls.prepare, given)  # now it can tell
 
     async def close(self) -> None:
         """Close all connections to providers, if litellm was ever loaded."""
@@ -333,12 +335,12 @@ class LitellmClient:
         return {image: content for image, content in found.items() if content is not None}
 
     async def _load(self, *, is_own_way: bool = False) -> ProviderCalls:
-        """Load litellm, and with it, for its own way to call a provider, the client that it takes for that."""
+        """Load the part of litellm that direct calls need; for its own way to call a provider the rest, too."""
         async with self._loading:
             if self._calls is None:
                 self._calls = ProviderCalls(await asyncio.to_thread(load_litellm))
-            if is_own_way:
-                await asyncio.to_thread(load_openai_client)
+            if is_own_way and not self._calls.litellm.is_whole:
+                await asyncio.to_thread(self._calls.litellm.load_rest)
         return self._calls
 
     def _answer(self, request: ModelRequest, gathered: _Gathered, *, is_thinking: bool) -> ModelAnswer:

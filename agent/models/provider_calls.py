@@ -3,16 +3,12 @@
 litellm's own way, `acompletion`, costs eight times as much for the same words: it builds each chunk three times, puts
 the whole answer together again for logs that nobody reads, and starts threads for that. It stays for providers that
 need more than HTTP with server-sent events: cloud logins, signed requests, answers in another framing.
-
-This is the only importer of litellm. It is loaded in a thread: importing it costs seconds of CPU and 140 MB.
 """
 
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
-import logging
 import os
 import re
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
@@ -26,97 +22,11 @@ from urllib.request import getproxies, proxy_bypass
 import aiohttp
 
 from agent.limits import MODEL_ERROR_BYTES_MAX, MODEL_EVENT_BYTES_MAX
+from agent.models.litellm_import import Litellm
 from gateway.contracts.errors import ModelUnavailable
 
 _END: Final = re.compile(rb'"(?:finish_reason|stop_reason|finishReason)":\s*"')
 """In the event that says why an answer ends. No text of an answer can hold it: there, quotes are escaped."""
-_CUT_OFF: Final = ("model_context_window_exceeded", "pause_turn")
-"""Reasons that litellm does not know, and would take for "stop": they say that there is more to come."""
-_LOGGERS: Final = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Litellm:
-    """All that is used of litellm. `module` has its public functions and errors; everything else is not promised by
-    litellm to anybody: an upgrade of the pinned version has to check each of these names."""
-
-    module: Any
-    errors: tuple[type[Exception], ...]
-    network_errors: tuple[type[Exception], ...]
-    provider_of: Callable[..., Any]
-    optional_params: Callable[..., dict[str, Any]]
-    config_of: Callable[..., Any]
-    is_for_responses: Callable[..., Any]
-    mapped_error: Callable[..., Exception]
-    tls: Callable[[], Any]
-    anthropic_parser: Callable[..., Any]
-    anthropic_renamed: str
-    anthropic_betas: Callable[..., Any]
-    gemini_address: Callable[..., Any]
-    gemini_body: Callable[..., dict[str, Any]]
-    gemini_parser: Callable[..., Any]
-
-
-def load_litellm() -> Litellm:
-    """Import litellm and switch off what it does beside calling providers. Takes seconds."""
-    os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # read at import: no download of a price map
-    os.environ.setdefault("LITELLM_MODE", "PRODUCTION")  # no search for .env files
-    # Nothing of what is loaded is ever garbage: not to look for any saves a third of the time now, and pauses of the
-    # event loop from now on.
-    gc.disable()
-    try:
-        import litellm  # noqa: PLC0415
-        from litellm.anthropic_beta_headers_manager import update_request_with_filtered_beta  # noqa: PLC0415
-        from litellm.litellm_core_utils import core_helpers  # noqa: PLC0415
-        from litellm.litellm_core_utils.exception_mapping_utils import exception_type  # noqa: PLC0415
-        from litellm.llms.anthropic.chat import handler as anthropic  # noqa: PLC0415
-        from litellm.llms.custom_httpx.http_handler import get_ssl_configuration  # noqa: PLC0415
-        from litellm.llms.vertex_ai.gemini import transformation as gemini_transformation  # noqa: PLC0415
-        from litellm.llms.vertex_ai.gemini import vertex_and_google_ai_studio_gemini as gemini  # noqa: PLC0415
-        from litellm.main import responses_api_bridge_check  # noqa: PLC0415
-        from litellm.types.utils import LlmProviders  # noqa: PLC0415
-        from litellm.utils import ProviderConfigManager, get_optional_params  # noqa: PLC0415
-
-        get_ssl_configuration()  # reads the certificates, once
-    finally:
-        gc.freeze()
-        gc.enable()
-
-    litellm.telemetry = False
-    litellm.suppress_debug_info = True
-    litellm.turn_off_message_logging = True
-    litellm.drop_params = True  # a model that knows no temperature still answers
-    litellm.num_retries = 0
-    for reason in _CUT_OFF:
-        core_helpers._FINISH_REASON_MAP.setdefault(reason, "length")
-    litellm.DEFAULT_MAX_RETRIES = 0  # what embeddings fall back to when they are told 0
-    for name in _LOGGERS:  # they write past our scrubbing, and what the model says delta by delta
-        logger = logging.getLogger(name)
-        logger.handlers.clear()
-        logger.setLevel(logging.WARNING)
-    exceptions: Any = litellm.exceptions
-    return Litellm(
-        module=litellm,
-        errors=(exceptions.openai.OpenAIError, exceptions.httpx.HTTPError),
-        network_errors=(exceptions.openai.APIConnectionError, exceptions.httpx.HTTPError),
-        provider_of=litellm.get_llm_provider,
-        optional_params=get_optional_params,
-        config_of=lambda model, provider: ProviderConfigManager.get_provider_chat_config(model, LlmProviders(provider)),
-        is_for_responses=responses_api_bridge_check,
-        mapped_error=exception_type,
-        tls=get_ssl_configuration,
-        anthropic_parser=anthropic.ModelResponseIterator,
-        anthropic_renamed=anthropic.ANTHROPIC_TOOL_NAME_REVERSE_MAP_KEY,
-        anthropic_betas=update_request_with_filtered_beta,
-        gemini_address=gemini.VertexLLM().get_token_and_url,
-        gemini_body=gemini_transformation.transform_request_body,
-        gemini_parser=gemini.ModelResponseIterator,
-    )
-
-
-def load_openai_client() -> None:
-    """Import what litellm's own way would import in the middle of its first call, in the event loop. Takes a second."""
-    import openai.resources  # noqa: F401, PLC0415
 
 
 # The providers that are called directly.
@@ -293,11 +203,22 @@ _WIRES: Final[Mapping[str, Callable[[_Draft], ProviderCall | None]]] = {
 
 
 @lru_cache(maxsize=256)
+def _may_be_for_responses(litellm: Litellm, provider: str, model: str) -> bool:
+    """Tell whether OpenAI takes any call of this model on its Responses API only, by all that litellm looks at."""
+    if provider == "openai" and (litellm.module.route_all_chat_openai_to_responses or litellm.is_reasoning(model)):
+        return True
+    try:
+        return bool(litellm.model_info(model=model, custom_llm_provider=provider).get("mode") == "responses")
+    except Exception:  # noqa: BLE001  # litellm's way to say that its map does not know the model
+        return model.startswith("responses/")
+
+
+@lru_cache(maxsize=256)
 def _is_for_responses(
     litellm: Litellm, provider: str, model: str, has_tools: bool, effort: str | None, base: str | None
 ) -> bool:
-    """Tell whether OpenAI takes such a call on its Responses API only."""
-    kind, _ = litellm.is_for_responses(
+    """Tell whether OpenAI takes such a call on its Responses API only. Only the whole of litellm can."""
+    kind, _ = litellm.module.main.responses_api_bridge_check(
         model=model,
         custom_llm_provider=provider,
         tools=[{"type": "function"}] if has_tools else None,
@@ -324,11 +245,12 @@ class ProviderCalls:
     async def close(self) -> None:
         """Close all connections, those of litellm's own way, too."""
         await self._http.close()
-        await self.litellm.module.close_litellm_async_clients()
+        if self.litellm.is_whole:
+            await self.litellm.module.close_litellm_async_clients()
 
     def prepare(self, given: Mapping[str, Any]) -> ProviderCall | None:
-        """Prepare the call that `acompletion` would make of these arguments; None where only that can make it. Raises
-        litellm's errors."""
+        """Prepare the call that `acompletion` would make of these arguments; None where only that can make it, or where
+        it has to be loaded before anybody can tell. Raises litellm's errors."""
         model, name, key, base = self.litellm.provider_of(
             model=given["model"], api_base=given.get("api_base"), api_key=given.get("api_key")
         )
@@ -364,7 +286,9 @@ class ProviderCalls:
         self, given: Mapping[str, Any], named: DirectProvider, name: str, model: str, key: str | None, base: str | None
     ) -> ProviderCall | None:
         litellm, tools, effort = self.litellm, given.get("tools"), given.get("reasoning_effort")
-        if _is_for_responses(litellm, name, model, bool(tools), effort, base):
+        if _may_be_for_responses(litellm, name, model) and (
+            not litellm.is_whole or _is_for_responses(litellm, name, model, bool(tools), effort, base)
+        ):
             return None
         key, base = key or given.get("api_key") or named.key(), base or named.address()
         params = litellm.optional_params(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
 from sqlalchemy import Executable, bindparam, column, select, table, update
@@ -79,6 +80,16 @@ class Store(Aggregate):
         if found != SCHEMA_REVISION:
             raise SchemaMismatch(NOT_MIGRATED)
 
+    @write
+    def create_schema(self, connection: Connection) -> bool:
+        """Make an empty SQLite database one of this version, without Alembic. False, and nothing done, for all others:
+        they are for the migrations, of which the file is what they come to."""
+        if connection.dialect.name != "sqlite" or connection.exec_driver_sql("SELECT 1 FROM sqlite_master").first():
+            return False
+        for statement in SQLITE_SCHEMA.read_text("utf-8").split(STATEMENT_END):
+            connection.exec_driver_sql(statement)
+        return True
+
     async def installation(self) -> str:
         """Return whose the database is: the first to ask names it, for good."""
         return await self.known_installation() or await self._name_installation()
@@ -109,6 +120,8 @@ class Store(Aggregate):
 
 # --- the schema
 
+SQLITE_SCHEMA: Final = Path(__file__).with_name("sqlite.sql")
+STATEMENT_END: Final = ";\n\n"
 VERSION: Final = select(table(VERSION_TABLE, column("version_num")).c.version_num)
 _INSTALLATION: Final = select(installation.c.id)
 _RENAME: Final = update(installation).values(id=bindparam("new_id"))

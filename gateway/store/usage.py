@@ -131,7 +131,7 @@ _OF_DAY: Final = (
 _LOCK: Final = _OF_DAY.with_for_update()  # SQLite knows no such thing and needs none: its writers take turns
 _ADD: Final = (
     update(spending)
-    .where(spending.c.owner == bindparam("a"), spending.c.day == bindparam("d"))
+    .where(spending.c.owner.in_(bindparam("owners", expanding=True)), spending.c.day == bindparam("d"))
     .values(
         tokens=spending.c.tokens + bindparam("more_tokens"),
         nano_usd=spending.c.nano_usd + bindparam("more_nano_usd"),
@@ -178,8 +178,8 @@ def _paying(connection: Connection, account: str, day: int) -> list[str]:
     return [POT] if account == POT else paying_with(connection, account, day)
 
 
-def _locked(connection: Connection, accounts: Sequence[str], day: int) -> Amounts:
-    """Lock the day of these accounts together, which nobody else changes until this transaction ends."""
+def _locked(connection: Connection, accounts: Sequence[str], day: int) -> Sequence[Row[Any]]:
+    """Lock the day of these accounts, which nobody else changes until this transaction ends, and return it."""
     rows = connection.execute(_LOCK, {"owners": accounts, "d": day}).all()
     missing = sorted({*accounts} - {row.owner for row in rows})
     if missing:
@@ -189,7 +189,7 @@ def _locked(connection: Connection, accounts: Sequence[str], day: int) -> Amount
         rows = connection.execute(_LOCK, {"owners": accounts, "d": day}).all()
         for account in missing:
             _forget(connection, account, day)
-    return _total(rows)
+    return rows
 
 
 def _forget(connection: Connection, account: str, day: int) -> None:
@@ -207,28 +207,31 @@ def _total(rows: Iterable[Row[Any]]) -> Amounts:
 
 
 # --- what is reserved
+_IS_THEIRS: Final = reservations.c.owner.in_(bindparam("owners", expanding=True))
 _RESERVED: Final = select(
     func.coalesce(func.sum(reservations.c.tokens), 0).label("tokens"),
     func.coalesce(func.sum(reservations.c.nano_usd), 0).label("nano_usd"),
+    func.coalesce(func.sum(reservations.c.tokens).filter(_IS_THEIRS), 0).label("own_tokens"),
+    func.coalesce(func.sum(reservations.c.nano_usd).filter(_IS_THEIRS), 0).label("own_nano_usd"),
 ).where(
     reservations.c.day == bindparam("d"),
     reservations.c.expires_at_ms > bindparam("now_ms"),
     reservations.c.id != bindparam("but"),
 )
-_RESERVED_BY: Final = _RESERVED.where(reservations.c.owner.in_(bindparam("owners", expanding=True)))
+_RESERVED_BY: Final = _RESERVED.where(_IS_THEIRS)
 _COUNTED: Final = select(counted_turns.c.turn_id).where(counted_turns.c.turn_id == bindparam("t"))
 _COUNT: Final = counted_turns.insert()
 _put: Final = upsert(reservations, "tokens", "nano_usd", "expires_at_ms")
 
 
-def _reserved(connection: Connection, accounts: Sequence[str], day: int, *, now_ms: int, but: str = "") -> Amounts:
-    """Return what living calls have set aside, without that of reservation `but`."""
-    parameters: dict[str, Any] = {"d": day, "now_ms": now_ms, "but": but}
-    if POT in accounts:
-        row = connection.execute(_RESERVED, parameters).one()
-    else:
-        row = connection.execute(_RESERVED_BY, parameters | {"owners": accounts}).one()
-    return Amounts(int(row.tokens), int(row.nano_usd))
+def _reserved(
+    connection: Connection, accounts: Sequence[str], day: int, *, now_ms: int, but: str = "", is_for_pot: bool
+) -> tuple[Amounts, Amounts]:
+    """Return what living calls have set aside, without that of reservation `but`: of these accounts, and of all. The
+    latter is only known for the pot."""
+    statement = _RESERVED if is_for_pot else _RESERVED_BY
+    row = connection.execute(statement, {"d": day, "now_ms": now_ms, "but": but, "owners": accounts}).one()
+    return Amounts(int(row.own_tokens), int(row.own_nano_usd)), Amounts(int(row.tokens), int(row.nano_usd))
 
 
 def _reservation_row(claim: Reservation) -> dict[str, Any]:
@@ -249,8 +252,7 @@ _TAKE_BACK: Final = delete(reservations).where(reservations.c.id == bindparam("r
 def _add(connection: Connection, accounts: Sequence[str], day: int, cost: Amounts) -> None:
     """Add a cost. A pot without a row has no cap today."""
     more = {"more_tokens": cost.tokens, "more_nano_usd": cost.nano_usd, "more_turns": cost.turns}
-    for account in accounts:
-        connection.execute(_ADD, {"a": account, "d": day, **more})
+    connection.execute(_ADD, {"owners": accounts, "d": day, **more})
 
 
 # --- warnings
@@ -275,8 +277,7 @@ def _untold(rows: Sequence[Row[Any]], caps: Caps, percent: int) -> frozenset[Mea
 
 def _warn(connection: Connection, account: str, day: int, *, caps: Caps, percent: int) -> frozenset[Measure]:
     accounts = _paying(connection, account, day)
-    _locked(connection, accounts, day)
-    rows = connection.execute(_OF_DAY, {"owners": accounts, "d": day}).all()
+    rows = _locked(connection, accounts, day)
     due = _untold(rows, caps, percent)
     words = " ".join(sorted({*due, *(word for row in rows if row.owner == account for word in row.warned.split())}))
     connection.execute(_MARK, {"a": account, "d": day, "words": words})
@@ -296,23 +297,24 @@ class SpendingStore(Aggregate):
         self, connection: Connection, reservation: Reservation, *, own: Caps, pot: Caps, now_ms: int
     ) -> BudgetRefusal | None:
         """Set the amounts aside, all or nothing. None: done; the same id again replaces what it had set aside."""
-        paying = _paying(connection, str(reservation.owner), reservation.day)
-        caps: list[tuple[Sequence[str], Caps]] = [(paying, own), *([] if pot.are_open else [([POT], pot)])]
-        settled = [_locked(connection, accounts, reservation.day) for accounts, _ in caps]
+        day, everybody = reservation.day, [] if pot.are_open else [POT]
+        paying = _paying(connection, str(reservation.owner), day)
+        # Not in one statement: where a day begins, one that holds the pot already would wait for an owner's row.
+        spent = _total(_locked(connection, paying, day))
+        spent_by_all = _total(_locked(connection, everybody, day) if everybody else ())
         is_new_turn = bool(reservation.turn_id) and not connection.execute(_COUNTED, {"t": reservation.turn_id}).first()
         asked = Amounts(reservation.tokens, reservation.nano_usd, int(is_new_turn))
-        for (accounts, cap), so_far in zip(caps, settled, strict=True):
-            held = _reserved(connection, accounts, reservation.day, now_ms=now_ms, but=reservation.id)
-            measure = cap.exceeded_by(so_far + held + asked)
-            if measure is not None:
-                return BudgetRefusal(measure, is_everybodys=POT in accounts)
+        held, held_by_all = _reserved(
+            connection, paying, day, now_ms=now_ms, but=reservation.id, is_for_pot=bool(everybody)
+        )
+        if measure := own.exceeded_by(spent + held + asked):
+            return BudgetRefusal(measure, is_everybodys=False)
+        if measure := pot.exceeded_by(spent_by_all + held_by_all + asked):
+            return BudgetRefusal(measure, is_everybodys=True)
         connection.execute(_put(connection), _reservation_row(reservation))
         if is_new_turn and reservation.begins_turn:
-            connection.execute(
-                _COUNT, {"turn_id": reservation.turn_id, "owner": str(reservation.owner), "day": reservation.day}
-            )
-            charged = [str(reservation.owner), *([] if pot.are_open else [POT])]
-            _add(connection, charged, reservation.day, Amounts(turns=1))
+            connection.execute(_COUNT, {"turn_id": reservation.turn_id, "owner": str(reservation.owner), "day": day})
+            _add(connection, [str(reservation.owner), *everybody], day, Amounts(turns=1))
         return None
 
     @write_unsynced  # the usage table, which is durable, knows the cost, too
@@ -328,7 +330,10 @@ class SpendingStore(Aggregate):
         account = _account(owner)
         accounts = _paying(connection, account, day)
         rows = connection.execute(_OF_DAY, {"owners": accounts, "d": day}).all()
-        return _total(rows) + _reserved(connection, accounts, day, now_ms=now_ms) if rows else None
+        if not rows:
+            return None
+        held, held_by_all = _reserved(connection, accounts, day, now_ms=now_ms, is_for_pot=owner is None)
+        return _total(rows) + (held_by_all if owner is None else held)
 
     async def warn_once(self, owner: SessionKey, day: int, *, caps: Caps, percent: int) -> frozenset[Measure]:
         """Return the measures that have come that far, each once."""

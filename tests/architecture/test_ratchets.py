@@ -22,8 +22,9 @@ from tests.architecture.code_stats import (
 )
 
 LIMITS: Final = {
-    "files": 371,
-    "lines": 102_560,
+    "files": 372,
+    "lines": 103_000,
+    "one_importer": 18.2,
     "duplicate_classes": 0,
     "no_verb": 5.8,
     "forwarders": 80,

@@ -89,6 +89,7 @@ async def litellm(size: Size) -> Findings:
     return Findings(
         (
             Figure("first message after a start, litellm", after_start_s, "s", aim="after-start"),
+            Figure("agent, litellm in use", _of("agent", held), "MB", aim="agent-litellm"),
             *_load_figures("litellm, telegram", load, cpu_aim="cpu-litellm"),
             Figure("first message of a chat p50, litellm", percentile(firsts_ms, 50), "ms", aim="first-of-chat"),
             Figure(
@@ -158,12 +159,14 @@ async def memory(size: Size) -> Findings:
     """What an idle Trivet holds, connected to all platforms and to Telegram alone."""
     async with open_town(()) as town:
         all_three = await _idle_memory(town.access)
-        telegram = await _idle_memory({"telegram": town.access["telegram"]})
+        alone = {"telegram": town.access["telegram"]}
+        telegram, single = await _idle_memory(alone), await _idle_memory(alone, is_single=True)
     figures = (
         Figure("idle tree, three platforms", _total(all_three), "MB", aim="tree", note="proportional set size"),
         Figure("idle channels, three platforms", _of("channels", all_three), "MB", aim="channels"),
         Figure("idle tree, telegram alone", _total(telegram), "MB", aim="tree-telegram"),
         Figure("idle channels, telegram alone", _of("channels", telegram), "MB"),
+        Figure("idle, all roles in one process, telegram", _total(single), "MB", aim="single"),
     )
     grids = (memory_grid("idle, three platforms", all_three), memory_grid("idle, telegram alone", telegram))
     return Findings(figures, grids)
@@ -216,8 +219,8 @@ def _start_figure(what: str, starts: Sequence[Start]) -> Figure:
     return Figure(what, statistics.median(elapsed_s), "s", note=note)
 
 
-async def _idle_memory(access: Mapping[str, Mapping[str, str]]) -> tuple[RoleMemory, ...]:
-    async with open_product(access, {}, is_paced=True) as product:
+async def _idle_memory(access: Mapping[str, Mapping[str, str]], *, is_single: bool = False) -> tuple[RoleMemory, ...]:
+    async with open_product(access, {}, is_paced=True, is_single=is_single) as product:
         await asyncio.sleep(IDLE_AFTER_S)
         return product.memory()
 

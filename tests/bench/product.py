@@ -25,7 +25,7 @@ ROOT: Final = Path(__file__).parents[2]
 DATA: Final = "data"
 HOST: Final = "127.0.0.1"
 READY_TIMEOUT_S: Final = 60.0
-READY_LINE: Final = b"Trivet is ready"
+READY_LINES: Final = (b"Trivet is ready", b"Trivet has started")
 MB: Final = 1_000_000
 _NOT_PASSED_ON: Final = ("TRIVET_", "PYTHONDONTWRITEBYTECODE")  # an installation has its bytecode
 
@@ -112,10 +112,11 @@ async def open_product(
     *,
     cores: Collection[int] = (),
     is_paced: bool = False,
+    is_single: bool = False,
 ) -> AsyncIterator[Product]:
     """Everything that `trivet up` starts, in a new directory, on `cores`. Raises `BenchFailed`."""
     port = free_port(HOST)
-    module = ("gateway", "up") if is_paced else ("tests.bench.unpaced", "up")
+    module = ("gateway" if is_paced else "tests.bench.unpaced", "up", *(("--single",) if is_single else ()))
     with tempfile.TemporaryDirectory(prefix="trivet-bench-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         environment = settings(folder, access, {"TRIVET_HTTP__PORT": str(port), **extra})
@@ -135,7 +136,7 @@ async def _until_ready(process: Process, log: IO[bytes]) -> None:
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(READY_TIMEOUT_S):
             async for line in process.stdout:
-                if line.startswith(READY_LINE):
+                if line.startswith(READY_LINES):
                     return
     raise BenchFailed(f"Trivet is not ready:\n{tail(log)}")
 

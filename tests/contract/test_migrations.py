@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +21,7 @@ from gateway.store import open_store
 from gateway.store.engine import Connection, Database, open_database, sqlalchemy_connection
 from gateway.store.migrations import alembic_config, migrate
 from gateway.store.search import INDEXES
+from gateway.store.store import SQLITE_SCHEMA, STATEMENT_END, VERSION
 from gateway.store.tables import KNOWN_REVISIONS, OLD_REVISIONS, SCHEMA_REVISION, VERSION_TABLE, metadata
 from tests.contract.store_samples import ANN, talk
 from tests.parts.databases import MakeUrl
@@ -157,6 +160,57 @@ async def test_tables_py_is_what_the_migrations_build(database_url: str) -> None
         await database.close()
 
 
+async def schema_of(url: str) -> list[str]:
+    """The statements that would make such a SQLite database, in an order in which they can be executed; those of
+    full-text tables make further tables, which are left out."""
+    made = """
+        SELECT sql FROM sqlite_master WHERE sql IS NOT NULL
+        AND NOT EXISTS (SELECT 1 FROM sqlite_master AS index_of WHERE index_of.sql LIKE 'CREATE VIRTUAL%'
+                        AND sqlite_master.name LIKE index_of.name || '_%')
+        ORDER BY rowid
+    """
+    database = opened(url)
+    try:
+        found = await database.read(lambda connection: connection.exec_driver_sql(made).all())
+        version = await database.read(lambda connection: connection.execute(VERSION).scalar_one())
+    finally:
+        await database.close()
+    statements = [re.sub(r"\s*\n\s*", "\n  ", statement).replace("\n  )", "\n)") for (statement,) in found]
+    return [*statements, f"INSERT INTO {VERSION_TABLE} (version_num) VALUES ('{version}');\n"]
+
+
+async def test_sqlite_sql_is_what_the_migrations_build(sqlite_url: str) -> None:
+    """After a change of the schema: `python -m tests.contract.test_migrations`."""
+    assert STATEMENT_END.join(await schema_of(sqlite_url)) == SQLITE_SCHEMA.read_text("utf-8")
+
+
+async def test_an_empty_file_becomes_what_the_migrations_build(tmp_path: Path, sqlite_url: str) -> None:
+    url = f"sqlite+aiosqlite:///{tmp_path}/new.db"
+    first, second = open_store(url), open_store(url)
+    try:
+        assert sorted(await asyncio.gather(first.create_schema(), second.create_schema())) == [False, True]
+        await first.check_schema()
+        assert (await talk(first, ANN, "hello", number=1)).message_count == 2
+        assert not await first.create_schema()
+    finally:
+        await first.close()
+        await second.close()
+    assert await schema_of(url) == await schema_of(sqlite_url)
+    assert await migrate(url) == []
+
+
+async def test_only_an_empty_sqlite_file_is_made_without_migrations(empty_database: MakeUrl) -> None:
+    url = await empty_database()
+    database, store = opened(url), open_store(url)
+    await database.write(lambda connection: connection.execute(text("CREATE TABLE todos (mine TEXT)")))
+    try:
+        assert not await store.create_schema()
+        assert await database.read(tables) == ["todos"]
+    finally:
+        await store.close()
+        await database.close()
+
+
 def test_every_column_says_what_it_is_for() -> None:
     assert [str(column) for table in metadata.tables.values() for column in table.columns if not column.doc] == []
 
@@ -200,3 +254,15 @@ async def test_a_percent_sign_in_the_folder_is_no_syntax(tmp_path: Path) -> None
         assert await database.read(options) == {}
     finally:
         await database.close()
+
+
+async def write_schema() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        url = f"sqlite+aiosqlite:///{folder}/trivet.db"
+        await migrate(url)
+        statements = await schema_of(url)
+        SQLITE_SCHEMA.write_text(STATEMENT_END.join(statements), "utf-8")
+
+
+if __name__ == "__main__":
+    asyncio.run(write_schema())

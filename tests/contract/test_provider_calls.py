@@ -16,7 +16,8 @@ from typing import Any, Final
 import pytest
 
 from agent.models.litellm import LitellmClient
-from agent.models.provider_calls import PROVIDERS, ProviderCalls, ServerSentEvents, load_litellm
+from agent.models.litellm_import import load_litellm
+from agent.models.provider_calls import PROVIDERS, ProviderCalls, ServerSentEvents
 from agent.models.requests import (
     ModelAnswer,
     ModelProvider,
@@ -338,32 +339,103 @@ async def main(data_dir, model, url):
         loaded = {name for name in set(sys.modules) - before if name.startswith(("litellm", "openai"))}
         assert not loaded, loaded
     await clients.provider.close()
-    print("litellm" in sys.modules, "openai.resources" in sys.modules)
+    print(*(name in sys.modules for name in ("litellm", "litellm.main", "openai.resources")))
 
 asyncio.run(main(*sys.argv[1:]))
 """
 
 
-@pytest.mark.parametrize(("model", "loaded"), [("openai/gpt-4o-mini", "True False"), ("demo/scripted", "False False")])
+@pytest.mark.parametrize(
+    ("model", "loaded"),
+    [
+        ("openai/gpt-4o-mini", "True False False"),
+        ("openai/gpt-5.4", "True True True"),
+        ("demo/scripted", "False False False"),
+    ],
+)
 async def test_litellm_is_there_before_the_first_call_and_never_for_the_demo(
     model: str, loaded: str, tmp_path: Path
 ) -> None:
-    """Nor does anybody wait for the client of OpenAI, which only litellm's own way to call providers needs."""
+    """What only litellm's own way to call providers needs is there for models that may need that."""
     async with serving(openai.WIRE, always(Answer(("Hello.",)))) as server:
-        program = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-W", "ignore", "-c", FIRST_CALL, str(tmp_path), model, server.url + "/v1"),
-            stdout=asyncio.subprocess.PIPE,
-            cwd=ROOT,
-            env={**os.environ, "OPENAI_API_KEY": "key-of-the-test"},
-        )
-        said, _ = await program.communicate()
-    assert said.decode().strip() == loaded
+        assert await said_by(FIRST_CALL, str(tmp_path), model, server.url + "/v1") == loaded
+
+
+async def said_by(program: str, *arguments: str) -> str:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-W", "ignore", "-c", program, *arguments),
+        stdout=asyncio.subprocess.PIPE,
+        cwd=ROOT,
+        env={
+            **os.environ,
+            "OPENAI_API_KEY": "key-of-the-test",
+            "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+            "PYTHONHASHSEED": "0",
+        },
+    )
+    said, _ = await process.communicate()
+    return said.decode().strip()
+
+
+ALL_DIRECT_CALLS: Final = """
+import asyncio
+import sys
+from tests.contract.test_provider_calls import NOTHING, PROVIDERS, VENDORS
+from tests.contract.test_provider_calls import always, asked, asking, heard, replace, shapes
+
+async def main():
+    for name in VENDORS:
+        async with asked(VENDORS[name], always(NOTHING)) as (server, client):
+            for answer in shapes(name):
+                server.answer = always(answer)
+                await heard(client, asking(VENDORS[name].model))
+        async with asked(VENDORS[name], always(NOTHING), effort="low") as (server, client):
+            await heard(client, asking(VENDORS[name].model))
+    async with asked(VENDORS["openai"], always(NOTHING)) as (server, client):
+        for name in [name for name, one in PROVIDERS.items() if one.wire == "chat"]:
+            request = replace(asking(f"{name}/some-model"), temperature=0.5, completion_tokens_max=100)
+            await heard(client, request)
+    print("litellm.utils" in sys.modules, "litellm.main" in sys.modules)
+
+asyncio.run(main())
+"""
+
+
+async def test_no_direct_call_and_no_failure_of_one_needs_the_rest_of_litellm() -> None:
+    assert await said_by(ALL_DIRECT_CALLS) == "True False"
+
+
+NAMES: Final = """
+import json
+import sys
+from types import ModuleType
+from agent.models.litellm_import import load_litellm
+if sys.argv[1] == "in two parts":
+    load_litellm().load_rest()
+import litellm, litellm.utils, openai
+import openai.types.beta, openai.types.chat, openai.types.responses
+
+def shown(value):
+    return value.__name__ if isinstance(value, ModuleType) else f"{type(value)} {getattr(value, '__qualname__', '')}"
+
+print("\\n".join(f"{name}: {shown(value)}" for name, value in vars(litellm).items() if not name.startswith("_")))
+print(hash(str(json.loads(litellm.utils.claude_json_str))))
+for package in (openai.types, openai.types.beta, openai.types.chat, openai.types.responses):
+    with open(package.__file__) as file:
+        names = [line.split(" as ")[-1].strip(" ,)\\n") for line in file if " as " in line]
+    print("\\n".join(f"{package.__name__} {name}: {shown(getattr(package, name))}" for name in names))
+"""
+
+
+async def test_litellm_in_two_parts_has_the_names_that_it_has_in_one() -> None:
+    in_one, in_two = [set((await said_by(NAMES, way)).splitlines()) for way in ("in one", "in two parts")]
+    assert len(in_one) > 2_000
+    assert {line.partition(":")[0] for line in in_one - in_two} == {"num_retries"}, "which is what we set"
 
 
 # --- the table of providers
 
 
-@pytest.mark.filterwarnings("ignore:Items .* on TypedDict class:UserWarning")
 def test_every_provider_of_litellm_is_called_directly_or_is_known_to_need_more() -> None:
     """A new version of litellm brings new providers: each is looked at once."""
     litellm = load_litellm()

@@ -10,15 +10,18 @@ from asyncio.subprocess import PIPE
 from pathlib import Path
 
 import psutil
+import pytest
 
 from gateway.ops.demo.__main__ import SECRET
 
 PLATFORMS = ("telegram", "discord", "slack")
 
 
-async def test_every_reply_comes_on_every_platform_and_nothing_is_left_running(tmp_path: Path) -> None:
-    """The transcript shows places, session keys and titles; the secret is nowhere in it but in what was typed."""
-    environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "TMPDIR": str(tmp_path)}
+@pytest.mark.parametrize("optimize", ["", "2"])
+async def test_every_reply_comes_on_every_platform_and_nothing_is_left_running(optimize: str, tmp_path: Path) -> None:
+    """The transcript shows places, session keys and titles; the secret is nowhere in it but in what was typed. Nothing
+    depends on an `assert` or on a docstring, which Python leaves out at `-OO`."""
+    environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "TMPDIR": str(tmp_path), "PYTHONOPTIMIZE": optimize}
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "gateway", "demo", "--headless"), env=environ, cwd=tmp_path, stdout=PIPE, stderr=PIPE
     )

@@ -154,7 +154,8 @@ def readers_of_the_environment(source: str) -> list[int]:
 
 OTHER_READERS = {
     "gateway/bus/embedded.py": "asks the system for its runtime directory",
-    "agent/models/provider_calls.py": "tells litellm what it takes in no other way, and reads what it would read",
+    "agent/models/litellm_import.py": "tells litellm what it takes in no other way",
+    "agent/models/provider_calls.py": "reads what litellm would read",
     "gateway/ops/supervisor/__main__.py": "hands it on to the roles, without loading the configuration",
     "agent/tools/mcp_confinement.py": "hands an MCP server its own on",
     "channels/slack/client.py": "hides variables that slack-bolt would obey",
