@@ -23,11 +23,11 @@ from tests.architecture.code_stats import (
 
 LIMITS: Final = {
     "files": 372,
-    "lines": 103_000,
-    "one_importer": 18.2,
+    "lines": 102_710,
+    "one_importer": 18.3,
     "duplicate_classes": 0,
-    "no_verb": 5.8,
-    "forwarders": 80,
+    "no_verb": 5.7,
+    "forwarders": 79,
 }
 
 
