@@ -127,8 +127,8 @@ lock: $(TOOLS) ## compile requirements.lock again from pyproject.toml
 	for pins in $(CONTEST)/*.in tests/docs/*.in tests/bench/memory/*.in tests/fuzz/*.in tests/bench/scrub/peers/*.in; do $(COMPILE) $$pins --output-file $${pins%.in}.lock; done
 
 .PHONY: docs pictures
-docs: $(READY) ## build the documentation into build/site, strictly: no dead link, nothing fetched from elsewhere
+docs: $(TOOLS) ## build the documentation into build/site, strictly: no dead link, nothing fetched from elsewhere
 	$(BIN)/python -m tests.docs
 
-pictures: $(READY) ## take the pictures of the documentation anew, in Chromium (Debian: apt-get install chromium)
+pictures: $(TOOLS) ## take the pictures of the documentation anew, in Chromium (Debian: apt-get install chromium)
 	$(BIN)/python -m tests.docs.pictures
