@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from PIL import Image
-from playwright.async_api import Browser, HttpCredentials, Locator, Page, ViewportSize, async_playwright, expect
+from playwright.async_api import Browser, Locator, Page, ViewportSize, async_playwright, expect
 
 from gateway.ops.demo.__main__ import SECRET
 from gateway.ops.demo.rig import Rig, demo_rig
@@ -122,14 +122,12 @@ async def write(pane: Locator, text: str) -> None:
 
 async def of_dashboard(browser: Browser, rig: Rig) -> None:
     """Picture the operator's pages by day and by night, and the first one on a phone."""
-    login: HttpCredentials = {"username": "operator", "password": rig.admin_token}
-    context = await browser.new_context(http_credentials=login, viewport=DASHBOARD, base_url=rig.admin_url)
+    context = await browser.new_context(viewport=DASHBOARD, base_url=rig.admin_url)
     page = await context.new_page()
     await page.goto("/")
-    asked = page.get_by_label("Admin token")
-    if await asked.count():  # by the page; where the browser itself asks, the context answers
-        await asked.fill(rig.admin_token)
-        await asked.press("Enter")
+    await page.get_by_label("Admin token").fill(rig.admin_token)
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("heading", level=1)).to_have_text("Overview")
     for name, path in PAGES.items():
         await page.goto(path)
         await of_both(name, page)
