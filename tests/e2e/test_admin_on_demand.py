@@ -88,7 +88,7 @@ async def test_it_starts_at_a_request_rests_and_starts_again(
     assert await operator.status("/api/sessions") == 401
     await operator.journal.until(lambda: len(operator.journal.events(RESTS)) == 1)
     assert await operator.status("/healthz") == 200
-    assert await operator.status("/sessions") == 401
+    assert await operator.status("/sessions") == 303
     assert len(operator.pids) == 2
 
 

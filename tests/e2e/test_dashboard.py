@@ -203,7 +203,7 @@ async def test_tools_and_machinery_are_folded(page: Page, desk: Office) -> None:
 async def test_a_message_is_followed_hop_by_hop_from_wherever_its_id_stands(page: Page, desk: Office) -> None:
     poison = says(ANN, "poison", id_="telegram:bot:1:77")
     now_ms = desk.clock.now_ms()
-    sorry = reply(ANN, "sorry (Reference K7QX2M)", id_="t77:dead", turn_id="t77", created_at_ms=now_ms)
+    sorry = reply(ANN, "sorry (Reference K7QX2M)", id_="t77:dead", turn_id="t77", created_at_ms=now_ms - 1)
     assert await desk.store.turns.give_up(
         turn_id="t77",
         message=poison,

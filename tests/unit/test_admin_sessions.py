@@ -35,6 +35,8 @@ async def test_sessions_are_listed_newest_first_with_all_their_fields(
     assert row == {
         "id": first.id,
         "key": "telegram:1",
+        "owner": "telegram:1",
+        "name": "",
         "title": "New Chat",
         "channel": "telegram",
         "status": "active",

@@ -1,15 +1,26 @@
-"""The operator's HTTP API and its pages, put together. Every answer of the API is JSON; every refusal says why."""
+"""The operator's pages, and the API put together with them. Every answer of the API is JSON; every refusal says why.
+
+A page is a template over the API, nothing built, nothing from elsewhere: it asks our own API, as a script would, and
+shows what it answers. What a form of it does is a request to the API again, which `act.js` makes once the operator has
+said yes. So a page can show and do nothing that a script cannot.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+from urllib.parse import parse_qs, quote, urlencode
 
-from fastapi import APIRouter, Depends, FastAPI
+from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request
+from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from fastapi.security import HTTPBearer
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette import status
+from starlette.types import ASGIApp, Message
 
 from gateway.access import AccessService
 from gateway.bus.deliveries import Deliveries
@@ -20,17 +31,274 @@ from gateway.bus.operator import Operator
 from gateway.contracts.ports import Clock
 from gateway.contracts.profiles import SUB_TYPE_ROWS, SubTypeRows
 from gateway.http_guard import Guard
-from gateway.limits import ADMIN_BODY_BYTES_MAX
+from gateway.limits import ADMIN_BODY_BYTES_MAX, SIGN_IN_S
 from gateway.ops.admin.access import access_routes, audit_routes, limit_routes
 from gateway.ops.admin.agents import agents
 from gateway.ops.admin.health import Health, SettingView, overview_routes, readiness_routes
-from gateway.ops.admin.http import AdminToken, Malformed, clean_json, no_nul, refusals, refuse_in
+from gateway.ops.admin.http import (
+    LOGIN_PATH,
+    AdminToken,
+    Malformed,
+    clean_json,
+    cookie_name,
+    no_nul,
+    refusals,
+    refuse_in,
+)
 from gateway.ops.admin.people import PersonEraser, belongings_routes, known_people, link_routes, people, usage_routes
-from gateway.ops.admin.sessions import conversations, dead_letters, deliveries, families, session_orders
-from gateway.ops.admin.site import site
+from gateway.ops.admin.rendering import FILTERS
+from gateway.ops.admin.sessions import OPERATOR_WROTE, conversations, dead_letters, deliveries, families, session_orders
 from gateway.ops.admin.tasks import BoardFeed, tasks
 from gateway.scrub import Scrubber
 from gateway.store import Store
+
+# The pages.
+
+
+_PAGES: Final = Path(__file__).parent / "pages"
+_MEDIA_TYPES: Final = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}
+_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
+    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
+_PAGE_HEADERS: Final = {
+    "Content-Security-Policy": _POLICY,
+    "Referrer-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+}
+_FILE_HEADERS: Final = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-cache"}
+
+
+class ApiRefused(Exception):
+    """The API refused what a page asked it for."""
+
+    def __init__(self, code: int, detail: object) -> None:
+        super().__init__(detail)
+        self.code = code
+        self.detail = (
+            detail if isinstance(detail, str) else "the address of this page asks for something that cannot be"
+        )
+
+
+class _Query(dict[str, str]):
+    """The query of a page's address, in which what was not said is empty."""
+
+    def __missing__(self, name: str) -> str:
+        return ""
+
+
+class OwnApi:
+    """Our own API as a page asks it: with the admin token, and without a socket."""
+
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self._app = app
+        self._headers = [(b"host", b"localhost"), (b"authorization", f"Bearer {token}".encode())]
+
+    async def get(self, path: str, **asked: object) -> Any:
+        """Return what the API answers, None for 404. Raises `ApiRefused`."""
+        query = urlencode({name: value for name, value in asked.items() if value not in (None, "")})
+        scope = {
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "method": "GET",
+            "scheme": "http",
+            "path": path,
+            "raw_path": quote(path).encode(),
+            "query_string": query.encode(),
+            "headers": self._headers,
+            "server": ("localhost", 0),
+        }
+        codes, pieces = [], []
+
+        async def send(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                codes.append(message["status"])
+            else:
+                pieces.append(message.get("body", b""))
+
+        await self._app(scope, _nothing_more, send)
+        if codes[0] in {status.HTTP_404_NOT_FOUND, status.HTTP_307_TEMPORARY_REDIRECT}:  # or no name was given
+            return None
+        said = json.loads(b"".join(pieces))
+        if codes[0] >= status.HTTP_400_BAD_REQUEST and path != "/readyz":
+            raise ApiRefused(codes[0], said["detail"])
+        return said
+
+
+async def _nothing_more() -> Message:
+    return {"type": "http.request", "body": b"", "more_body": False}
+
+
+def site(app: FastAPI, door: AdminToken, token: str, clock: Clock) -> APIRouter:
+    """Build the pages, and the files that they use."""
+    router = APIRouter(include_in_schema=False)
+    api = OwnApi(app, token)
+    templates = Environment(loader=FileSystemLoader(_PAGES), autoescape=True, undefined=StrictUndefined)
+    templates.filters |= FILTERS
+    templates.tests |= {"match_start": str.startswith, "contains": str.__contains__}
+    signed_in = Depends(door.require_on_page)
+
+    def page(name: str, template: str, asks: Mapping[str, str], *, under: str = "") -> None:
+        """Add a page at /`name`, which shows the answers to `asks`: a name in the template, and a path, in whose braces
+        the query of the page is put; the rest of the query is handed on to the API as far as a path names it."""
+
+        async def show(request: Request) -> HTMLResponse:
+            query = _Query(request.query_params)
+            said = {"now_ms": clock.now_ms(), "query": query, "refused": ""}
+            try:
+                paths = [_asked(path, query) for path in asks.values()]
+                answers = await asyncio.gather(*(api.get(path, **more) for path, more in paths))
+                found = dict(zip(asks, answers, strict=True))
+            except ApiRefused as refused:
+                found, said["refused"] = {}, refused.detail
+            code = status.HTTP_404_NOT_FOUND if None in found.values() else status.HTTP_200_OK
+            return shown(request, template, code, under=under, **dict.fromkeys(asks) | found, **said)
+
+        router.add_api_route(f"/{name}", show, methods=["GET"], dependencies=[signed_in])
+
+    def shown(request: Request, name: str, code: int = 200, *, under: str = "", **said: object) -> HTMLResponse:
+        """Render a page; `under` is the page in the navigation that it belongs to, if it is not there itself."""
+        form_token = door.form_token(door.session_of(request))
+        known = {"version": app.version, "page": under or name, "form_token": form_token}
+        known["operator_wrote"] = OPERATOR_WROTE
+        return HTMLResponse(templates.get_template(f"{name}.html").render(**known, **said), code, headers=_PAGE_HEADERS)
+
+    for name, (template, asks, under) in _SHOWN.items():
+        page(name, template, asks, under=under)
+    _add_login(router, door, shown)
+    _add_files(router, _static_files())
+
+    @router.get("/api/openapi.json", dependencies=[signed_in])
+    async def openapi() -> JSONResponse:
+        return JSONResponse(app.openapi())
+
+    @router.get("/api/docs", dependencies=[signed_in])
+    async def docs(request: Request) -> HTMLResponse:
+        return shown(request, "docs", api=app.openapi())
+
+    return router
+
+
+_SHOWN: Final[Mapping[str, tuple[str, Mapping[str, str], str]]] = {
+    "": ("overview", {"now": "/api/overview"}, ""),
+    "sessions": (
+        "sessions",
+        {
+            "found": "/api/sessions?sub_agents=false&q={q}&channel={channel}&since={since}&until={until}"
+            "&cost_min={cost_min}&offset={offset}&key={key}"
+        },
+        "",
+    ),
+    "session": (
+        "session",
+        {
+            "session": "/api/sessions/{id}",
+            "tree": "/api/sessions/{id}/tree",
+            "said": "/api/sessions/{id}/messages?limit=100&before_seq={before|9007199254740992}",
+        },
+        "sessions",
+    ),
+    "people": ("people", {"found": "/api/people?q={q}&offset={offset}", "waiting": "/api/pairings"}, ""),
+    "person": (
+        "person",
+        {
+            "person": "/api/people/{key}",
+            "sessions": "/api/sessions?person={key}&sub_agents=false&limit=20",
+            "facts": "/api/memory?key={key}&limit=200",
+            "schedules": "/api/schedules?key={key}",
+        },
+        "people",
+    ),
+    "queue": (
+        "queue",
+        {
+            "now": "/api/queue",
+            "past": "/api/queue/past",
+            "letters": "/api/dead-letters",
+            "deliveries": "/api/deliveries",
+        },
+        "",
+    ),
+    "trace": ("trace", {"hops": "/api/trace/{id}"}, "queue"),
+    "tasks": ("tasks", {}, ""),
+    "schedules": ("schedules", {"schedules": "/api/schedules?limit=500"}, ""),
+    "usage": ("usage", {"rows": "/api/usage?days={days|30}&key={key}&limit=500"}, ""),
+    "models": ("models", {"models": "/api/models", "settings": "/api/settings"}, ""),
+    "settings": (
+        "settings",
+        {
+            "settings": "/api/settings",
+            "limits": "/api/limits",
+            "places": "/api/places",
+            "types": "/api/agents/sub-types",
+        },
+        "",
+    ),
+    "logs": ("logs", {"lines": "/api/logs?q={q}&level={level}"}, ""),
+    "audit": ("audit", {"lines": "/api/audit?subject={subject}&below={below}"}, ""),
+}
+"""Each page by its address: its template, what it asks the API, and the page of the navigation that it is under."""
+
+
+def _asked(path: str, query: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+    """Return the path and the query of a request to the API: `/api/x/{key}?limit=50&days={days|30}`, where `days` is 30
+    if the page's address does not say."""
+    place, _, more = path.partition("?")
+
+    def filled(text: str) -> str:
+        name, _, default = text[1:-1].partition("|")
+        return (query.get(name) or default) if text.startswith("{") else text
+
+    asked = [part.partition("=") for part in more.split("&") if part]
+    return "/".join(map(filled, place.split("/"))), {name: filled(value) for name, _, value in asked}
+
+
+def _add_login(router: APIRouter, door: AdminToken, shown: Callable[..., HTMLResponse]) -> None:
+    @router.get(LOGIN_PATH)
+    async def login(request: Request) -> Response:
+        if door.session_of(request):
+            return RedirectResponse("/", status.HTTP_303_SEE_OTHER)
+        return shown(request, "login", wanted=request.query_params.get("next", ""), is_wrong=False)
+
+    @router.post(LOGIN_PATH)
+    async def sign_in(request: Request) -> Response:
+        said = {name: values[0] for name, values in parse_qs((await request.body()).decode(errors="replace")).items()}
+        wanted = said.get("next", "")
+        if not door.is_right(said.get("token", "").strip()):
+            return shown(request, "login", status.HTTP_403_FORBIDDEN, wanted=wanted, is_wrong=True)
+        # An address that begins with two slashes is somebody else's.
+        is_ours = wanted.startswith("/") and not wanted.startswith(("//", "/\\"))
+        answer = RedirectResponse(wanted if is_ours else "/", status.HTTP_303_SEE_OTHER)
+        is_secure = request.url.scheme == "https"
+        answer.set_cookie(
+            cookie_name(request), door.new_session(), SIGN_IN_S, httponly=True, samesite="strict", secure=is_secure
+        )
+        return answer
+
+    @router.post("/logout", dependencies=[Depends(door.require)])
+    async def sign_out(request: Request) -> Response:
+        answer = Response(status_code=status.HTTP_204_NO_CONTENT)
+        answer.delete_cookie(cookie_name(request), httponly=True, samesite="strict")
+        return answer
+
+
+def _add_files(router: APIRouter, files: Mapping[str, bytes]) -> None:
+    @router.get("/static/{name}")
+    async def static(name: str) -> Response:
+        if name not in files:
+            raise HTTPException(status.HTTP_404_NOT_FOUND, "there is no such file")
+        return Response(files[name], media_type=_MEDIA_TYPES[Path(name).suffix], headers=_FILE_HEADERS)
+
+
+def _static_files() -> Mapping[str, bytes]:
+    """Read the static files, by name. They are few and small, and nobody can ask for any other."""
+    return {path.name: path.read_bytes() for path in (_PAGES / "static").iterdir() if path.suffix in _MEDIA_TYPES}
+
+
+# All together.
+
 
 _TOKEN: Final = Depends(HTTPBearer(auto_error=False, scheme_name="admin token"))
 """For the documentation: `AdminToken` judges."""

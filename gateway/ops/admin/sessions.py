@@ -91,7 +91,7 @@ def order_message(
         address=address or ReplyAddress(NAME, str(key), "{}"),
         text=scrubber.for_chat(str(key)).scrub(text),
         author_id=_AUTHOR,
-        author_name=CleanText(""),  # nobody's name in the chat
+        author_name=literal_text(""),  # nobody's name in the chat
         is_private=not key.place,
         sent_at_ms=now_ms,
         received_at_ms=now_ms,
