@@ -29,8 +29,8 @@ _REST_OF_SECRET: Final = re.compile(r"[A-Za-z0-9+/=_.~-]+", re.ASCII)
 _CUT_ZONE_CHARS: Final = 512
 """A run that is too long is cut before anything that may begin a secret in its last part."""
 
-_BUDGET_S_PER_CHAR: Final = 4e-6
-"""On top of the budget: a file of nothing but secrets takes half of this on a quiet machine."""
+_BUDGET_CHARS: Final = 500_000
+"""The budget is given once and for so many characters again: a file of nothing but secrets takes half of that."""
 
 _UNCLOCKED_CHARS_MAX: Final = 8_192
 """So little text takes some milliseconds at worst, and asking for the time would be a tenth of what most texts take."""
@@ -94,7 +94,7 @@ class Machine:
         Raises `Overrun` when the time budget is spent; the machine is of no use afterwards.
         """
         is_clocked = len(self._view.text) + len(chunk) > _UNCLOCKED_CHARS_MAX or self._budget_s < 0
-        deadline_s = self._spent_s() + self._budget_s + len(chunk) * _BUDGET_S_PER_CHAR if is_clocked else 0.0
+        deadline_s = self._spent_s() + self._budget_s * (1 + len(chunk) / _BUDGET_CHARS) if is_clocked else 0.0
         self._view.append(chunk, is_last=is_last)
         while (end := self._next_border(is_last=is_last)) > self._closed:
             if is_clocked and self._spent_s() > deadline_s:

@@ -30,16 +30,20 @@ _LAST_WORD: Final = re.compile(rf"(?<![^\s{_BEFORE}])[a-z]{{3,{_WORD_CHARS_MAX}}
 _BETWEEN: Final = re.compile(r"[\s\d.):,;、|·-]+")
 
 
-@cache
-def _lists() -> tuple[frozenset[str], ...]:
-    """Return the ten lists, English first."""
-    lines = Path(__file__).with_name("mnemonics.txt").read_text(encoding="utf-8").splitlines()[1:]
-    return tuple(frozenset(line.split()) for line in lines)
+def _lines() -> list[str]:
+    """Return the ten lists, English first, each in one line."""
+    return Path(__file__).with_name("mnemonics.txt").read_text(encoding="utf-8").splitlines()[1:]
 
 
 @cache
 def _english() -> frozenset[str]:
-    return _lists()[0]
+    return frozenset(_lines()[0].split())
+
+
+@cache
+def _lists() -> tuple[frozenset[str], ...]:
+    """Return all ten: two megabytes, which few processes ever need."""
+    return tuple(frozenset(line.split()) for line in _lines())
 
 
 @cache
@@ -50,7 +54,7 @@ def _english_octets() -> frozenset[bytes]:
 def is_mnemonic(value: str) -> bool:
     """Tell whether a value is words of one of the ten lists, numbered or not, and enough of them."""
     words = [word for word in _BETWEEN.split(value) if word]
-    return len(words) >= WORDS_MIN and any(words_of.issuperset(words) for words_of in _lists())
+    return len(words) >= WORDS_MIN and any(listed.issuperset(words) for listed in _lists())
 
 
 def seed_phrases(text: str, start: int, end: int) -> list[SecretSpan]:

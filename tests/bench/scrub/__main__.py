@@ -18,7 +18,7 @@ from rich.table import Table
 
 from gateway.scrub import Scrubber
 from tests.bench.report import machine
-from tests.bench.scrub import detection, disguises, own, speed, streaming
+from tests.bench.scrub import detection, disguises, own, speed, streaming, unseen
 from tests.bench.scrub.goal import Goal, Measured
 from tests.bench.scrub.peers import contest
 
@@ -64,6 +64,7 @@ def _parts(seed: int, *, is_quick: bool) -> Mapping[str, Callable[[], Measured]]
     return {
         "recall": lambda: detection.found(scrubber, seeds, rows),
         "false alarms": lambda: detection.spoiled(scrubber, seeds, 2 * rows),
+        "the unseen": lambda: unseen.goals(scrubber, seed),
         "attacks": lambda: disguises.seen_through(scrubber, seeds),
         "streams": lambda: streaming.in_pieces(scrubber, seeds, max(1, rows // 12)),
         "speed": lambda: speed.fast(seed, is_quick=is_quick),

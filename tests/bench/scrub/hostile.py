@@ -67,5 +67,17 @@ HOSTILE: Final[Mapping[str, Text]] = {
     "newlines": _repeated("\n"),
     "brackets": _repeated("[redacted:"),
     "quotes": _repeated("\"'`"),
+    "token=\"'": _repeated("token=\"'"),
+    "password: {{[(": _repeated("password: {{[("),
+    "a list of passwords": _drawn('"passwords": ["<base62:14>", "<base62:14>"], '),
+    "passwords by line": _drawn("- password: <base62:14>\n"),
+    "variables": _drawn("DB_PASSWORD=<base62:14>\n"),
+    "labels": _repeated('"LABEL_PASSWORD": "Répétez votre mot de passe",\n'),
+    "recovery codes": _repeated("recovery codes\n"),
+    "kind: Secret": _repeated("kind: Secret\n"),
+    "echo": _repeated("echo "),
+    '"kty"': _repeated('"kty": "RSA", '),
+    "${password:-": _repeated("${password:-"),
+    "listed words": _repeated("abandon ability huge pelican fork "),
 }
 """By name, texts of any size."""

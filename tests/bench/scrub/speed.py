@@ -28,10 +28,10 @@ from tests.bench.scrub.hostile import HOSTILE
 from tests.bench.scrub.logs import log_lines
 from tests.bench.scrub.mix import Message, messages
 
-COMMON_MAX_US: Final = 25
-RARE_MAX_US: Final = 150
+COMMON_MAX_US: Final = 40
+RARE_MAX_US: Final = 200
 RATE_MIN_MB_S: Final = 10
-COMMON_WITHOUT_MAX_US: Final = 80
+COMMON_WITHOUT_MAX_US: Final = 90
 HOSTILE_MAX_MS: Final = 100
 HOSTILE_MEGABYTE_MAX_MS: Final = 1000
 GROWTH_MAX: Final = 2.5

@@ -27,10 +27,13 @@ from xml.sax.saxutils import escape
 
 import gateway.scrub
 from gateway.scrub import Scrubber
+from tests.bench.scrub.goal import Goal, Measured, by_seed, percent
 
 SOURCE: Final = Path(__file__).with_name("unseen.toml")
 MNEMONICS: Final = Path(gateway.scrub.__file__).with_name("mnemonics.txt")
 PIECE: Final = 12  # a secret got away when this many of its characters stand together in what is left
+FOUND_MIN: Final = 0.97
+ALARMS_MAX: Final = 0.005
 CARRIERS_PER_KIND: Final = 14
 DRAWS_PER_DOCUMENT: Final = 6
 
@@ -344,30 +347,53 @@ def _is_held_back(name: str) -> bool:
     return binascii.crc32(name.encode()) % 2 == 1
 
 
+@dataclass(frozen=True)
+class Shares:
+    """Recall and false alarms of both halves by (measure, is held back), and what went wrong in the open one."""
+
+    shares: Mapping[tuple[str, bool], float]
+    wrong: list[str]
+
+
+def measured(scrubber: Scrubber, seed: int) -> Shares:
+    """Scrub the rows and the look-alikes of one seed."""
+    counted: Counter[tuple[str, bool]] = Counter()
+    every: Counter[tuple[str, bool]] = Counter()
+    wrong: list[str] = []
+    for row in [*rows(seed), *lookalikes(seed)]:
+        left = scrubber.scrub(row.text)
+        measure = "found" if row.secrets else "false alarms"
+        is_counted = not leaked(row, left) if row.secrets else left != row.text
+        every[measure, row.is_held_back] += 1
+        counted[measure, row.is_held_back] += is_counted
+        if is_counted != bool(row.secrets) and not row.is_held_back:
+            wrong.append(f"{measure}: {row.kind} in {row.carrier}\n    {row.text!r}\n    {left!r}")
+    random.Random(seed).shuffle(wrong)
+    return Shares({each: counted[each] / total for each, total in every.items()}, wrong)
+
+
+def goals(scrubber: Scrubber, seed: int) -> Measured:
+    """Goals 1 and 2 on what no rule was tuned to: the open half and the half that is held back."""
+    shares = measured(scrubber, seed).shares
+    found, alarms = ([shares[measure, half] for half in (False, True)] for measure in ("found", "false alarms"))
+    return Measured(
+        [
+            Goal(1, "recall on the unseen, open and held back", "≥ 97 %", by_seed(found), min(found) >= FOUND_MIN),
+            Goal(2, "their look-alikes changed", "≤ 0.5 %", by_seed(alarms), max(alarms) <= ALARMS_MAX),
+        ]
+    )
+
+
 def main() -> int:
     """Print recall and false alarms of both halves, and what was missed in the one that may be looked at."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.scrub.unseen", description=__doc__)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6), help="to repeat a run")
     parser.add_argument("--shown", type=int, default=0, metavar="N", help="print N misses and false alarms")
     options = parser.parse_args()
-    scrubber = Scrubber()
-    found: Counter[tuple[str, bool]] = Counter()
-    every: Counter[tuple[str, bool]] = Counter()
-    shown: list[str] = []
-    for row in [*rows(options.seed), *lookalikes(options.seed)]:
-        left = scrubber.scrub(row.text)
-        measure = "found" if row.secrets else "false alarms"
-        is_counted = not leaked(row, left) if row.secrets else left != row.text
-        every[measure, row.is_held_back] += 1
-        found[measure, row.is_held_back] += is_counted
-        if is_counted != bool(row.secrets) and not row.is_held_back:
-            shown.append(f"{measure}: {row.kind} in {row.carrier}\n    {row.text!r}\n    {left!r}")
-    for (measure, is_held_back), total in sorted(every.items()):
-        share = 100 * found[measure, is_held_back] / total
-        half = "held back" if is_held_back else "open"
-        sys.stdout.write(f"{measure}, {half}: {share:.1f} % of {total}\n")
-    random.Random(options.seed).shuffle(shown)
-    for line in shown[: options.shown]:
+    figures = measured(Scrubber(), options.seed)
+    for (measure, is_held_back), share in sorted(figures.shares.items()):
+        sys.stdout.write(f"{measure}, {'held back' if is_held_back else 'open'}: {percent(share, 1)}\n")
+    for line in figures.wrong[: options.shown]:
         sys.stdout.write(f"{line}\n")
     return 0
 

@@ -1,0 +1,210 @@
+"""Values and what only looks like one: how people write passwords, and how code, labels and talk write about them."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.scrub import Scrubber, scrub
+from tests.scrubbing import draw
+
+SECRET = "otterLamp77"
+ANNOUNCED = r"""
+auth: { user: 'bob', pass: '{p}!' }
+mongo "mongodb://bob:{p}@db/x"
+ssh bob@host  # pw {p}!
+GRANT ALL ON *.* TO 'bob'@'%' IDENTIFIED BY '{p}'
+curl --user bob:{p} https://x
+export RESTIC_PASSWORD={p}
+Zugangsdaten: bob / {p}
+mot de passe wifi : {p}
+contraseña del router: {p}
+пароль от роутера {p}
+логин bob пароль {p}
+账号：bob 密码：{p}
+パスワードは{p}です
+비밀번호 {p}
+รหัสผ่านคือ {p}
+ססמה: {p}
+הסיסמה שלי היא {p}
+رمز عبور من {p} است
+ο κωδικός είναι {p}
+parola mea este {p}
+šifra je {p}
+шифра: {p}
+SMTPPASS: {p}
+smtpPass = "{p}"
+P/W {p}
+DB_PASSWORD=%4{p}
+net user bob {p} /add
+cmdkey /generic:x /user:bob /pass:{p}
+psexec \\pc -u bob -p {p} cmd
+printf '{p}' | docker login -u bob --password-stdin ghcr.io
+echo {p} | sudo -S ls
+echo 'bob:{p}' | sudo chpasswd
+: ${SECRET:-{p}}
+client.login("bob", "{p}")
+auth: ['bob', '{p}']
+passwrod: {p}
+my paswword = {p}
+DBPASS={p}
+DB_PW: {p}
+sshPassword: "{p}"
+adminPw = '{p}'
+REDIS_PASS {p}
+login with ann:{p}
+the account is ann@example.org with password {p}
+Host: db1 User: ann Pass: {p}
+server=db1;uid=ann;pwd={p}
+Mot de passe: {p} (à changer)
+Heslo je {p}
+Hasło do serwera to {p}
+Lozinka je {p}
+Jelszó: {p}
+Salasana on {p}
+Adgangskode: {p}
+Kata sandi: {p}
+Mật khẩu: {p}
+كلمة السر: {p}
+گذرواژه: {p}
+סיסמא: {p}
+รหัสผ่าน {p}
+Κωδικός: {p}
+Parola: {p}
+Парола: {p}
+Пороль: {p}
+Доступы: ann / {p}
+Identifiants: ann / {p}
+Credenziali: ann / {p}
+ID: ann PW: {p}
+docker login -u ann -p {p} ghcr.io
+helm registry login -u ann -p {p}
+git clone https://ann:{p}@github.com/a/b
+wget --http-password={p} https://x
+ldapsearch -D cn=admin -w {p}
+openssl enc -aes-256-cbc -k {p}
+gpg --passphrase {p} -d f.gpg
+unzip -P {p} f.zip
+7z x -p{p} f.7z
+mysqldump -u root -p{p} db
+PGPASSWORD={p} psql
+mongosh -u ann -p {p}
+vncpasswd {p}
+az login -u ann -p {p}
+winexe -U ann%{p} //host cmd
+smbclient //srv/share -U ann%{p}
+<password>{p}</password>
+<add key="Password" value="{p}"/>
+""".strip().splitlines()
+HARMLESS = r"""
+API_SECRET = env("API_SECRET")
+password = config.get("db", "password")
+SECRET_KEY = Env.get('SECRET_KEY')
+const token = this.getToken();
+$token = $this->token;
+'password' => $request->input('password'),
+let password = process.env.DB_PASSWORD || '';
+DB_PASS=$(cat /run/secrets/db_pass)
+PASSWORD=`cat pw.txt`
+password: ${{ secrets.DB_PASSWORD }}
+PWD=/home/runner/work/acme/acme
+echo $PWD
+OLDPWD=/root
+<Input type="password" placeholder="Password" {...register('password')} />
+<PasswordField login={login} onChange={e => setPassword(e.target.value)} />
+https://github.com/login/oauth/authorize?client_id=abc
+https://accounts.example.org/login?return_to=%2Fdashboard%2Fsettings
+/usr/sbin/nologin
+loginctl enable-linger ann
+loginUrl: "/auth/login/callback"
+s.password_validator.validate(value)
+s.token_endpoint_auth_method = "client_secret_basic"
+def test_password_reset_sends_an_email_to_the_user_2():
+it('should reset password2 when token is valid', async () => {
+credentials: AwsCredentialIdentityProvider
+private final PasswordEncoder passwordEncoder;
+implements StringCredentialValue
+auth: com.example.security.JwtTokenProvider
+"LABEL_PASSWORD": "Répétez le mot de passe",
+"password": "Passwort",
+"confirm_password": "Подтвердите пароль",
+"login": "Anmelden",
+"password_placeholder": "Wpisz hasło",
+password = "Nytt lösenord"
+msgid "Enter your new password"
+msgstr "Saisissez votre nouveau mot de passe"
+github.com/pkg/errors v0.9.1 h1:FEBLx1zS214owpjy7qsBeixbURkuhQAwrK5UwLGTwt4=
+golang.org/x/oauth2 v0.0.0-20200107190931-bf48bf16ab8d // indirect
+Get a key at [OpenAI](https://platform.openai.com/api-keys) or [Stripe](https://dashboard.stripe.com/apikeys)
+method=password result=failed user=bob id=12
+auth method=password status=ok
+mysql -uroot -p{{password}}
+mysql -u root -p$DBPW
+%sudo ALL=(ALL:ALL) NOPASSWD: ALL
+key: ${{ runner.os }}-node-${{ hashFiles('**/package-lock.json') }}
+  key: v2-cache-{{ arch }}-{{ checksum "yarn.lock" }}
+restore-keys: linux-pip-
+key: 2fd4e1c67a2d28fced849ee1bb76e7391b93eb12
+password_regex = "^(?=.*[a-z])(?=.*[0-9])[A-Za-z0-9]{8,}$"
+passwordPattern: /^[A-Za-z\d@$!%*?&]{8,}$/,
+ERROR: password authentication failed for user "postgres"
+Traceback: KeyError: 'password'
+kubectl get secret db-credentials -o yaml
+      - name: DB_PASSWORD
+        valueFrom:
+          secretKeyRef:
+            name: db-secret
+            key: password
+secretName: wildcard-tls
+imagePullSecrets: [{name: regcred}]
+ALTER USER postgres PASSWORD NULL;
+CREATE TABLE users (id SERIAL, password TEXT NOT NULL, token VARCHAR(64));
+SELECT id, password_hash FROM users WHERE token = ?
+INSERT INTO users (name, password) VALUES ($1, $2)
+INSERT INTO users (name, password) VALUES (?, ?)
+input[name="password"]:focus{outline:none}
+var t=e.password,n=e.token;if(!t||!n)return;
+commit 2fd4e1c6: rotate token handling (#1234)
+fix(auth): token refresh when password changed
+Password must contain 8-64 characters
+the login page shows "Wrong password, try again in 30s"
+Пароль должен быть не короче 8 символов
+密码长度为8到20位
+パスワードは8文字以上で入力してください
+비밀번호는 8자 이상이어야 합니다
+""".strip("\n").splitlines()
+CREDENTIALS = (
+    "Authorization: Bearer abcdefghijklmnopqrstuvwxyz",
+    "authorization: bearer ghfjdkslaqpwoeirutyg",
+    "Proxy-Authorization: Basic abcdbcdefghijklmnopqr",
+    "Authorization: Token 123456789012345678901234",
+    "headers = {'Authorization': 'Bearer 17|hsdkfjhsdkfjhsdkfjhskdjf'}",
+)
+
+
+@pytest.mark.parametrize("form", ANNOUNCED)
+def test_an_announced_password_goes(form: str) -> None:
+    assert SECRET not in scrub(form.replace("{p}", SECRET))
+
+
+@pytest.mark.parametrize("text", HARMLESS)
+def test_what_only_looks_like_a_value_stays(text: str) -> None:
+    assert scrub(text) == text
+
+
+@pytest.mark.parametrize("header", CREDENTIALS)
+def test_behind_the_scheme_of_a_header_any_long_value_is_a_credential(header: str) -> None:
+    assert scrub(header).count("[redacted:") == 1
+
+
+def test_a_list_of_passwords_goes_to_its_end() -> None:
+    values = [f"Otter{at}lamp!" for at in range(40)]
+    clean = scrub(f'{{"passwords": [{", ".join(map(repr, values))}]}}'.replace("'", '"'))
+    assert clean.count("[redacted:") == len(values)
+
+
+def test_a_line_of_base64_waits_for_no_other() -> None:
+    lines = [draw("<base64:64>\n", seed=seed) for seed in range(6)]
+    stream = Scrubber().stream()
+    given = "".join(map(stream.feed, lines))
+    assert len(given) >= sum(map(len, lines[:-1]))
+    assert given + stream.flush() == "".join(lines)
