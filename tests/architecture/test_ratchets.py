@@ -24,7 +24,7 @@ from tests.architecture.code_stats import (
 LIMITS: Final = {
     "files": 372,
     "lines": 102_710,
-    "one_importer": 18.3,
+    "one_importer": 18.4,
     "duplicate_classes": 0,
     "no_verb": 5.7,
     "forwarders": 79,
