@@ -22,9 +22,9 @@ from tests.architecture.code_stats import (
 )
 
 LIMITS: Final = {
-    "files": 372,
-    "lines": 102_710,
-    "one_importer": 18.4,
+    "files": 371,
+    "lines": 102_711,
+    "one_importer": 18.1,
     "duplicate_classes": 0,
     "no_verb": 5.7,
     "forwarders": 79,
