@@ -126,13 +126,8 @@ async def of_dashboard(browser: Browser, rig: Rig) -> None:
     page = await context.new_page()
     await page.goto("/")
     await page.get_by_label("Admin token").fill(rig.admin_token)
-<<<<<<< HEAD
     await page.get_by_role("button", name="Sign in").click()
     await expect(page.get_by_role("navigation", name="Pages")).to_be_visible()
-=======
-    await page.keyboard.press("Enter")
-    await expect(page.get_by_role("heading", level=1)).to_have_text("Overview")
->>>>>>> refs/heads/dashboard
     for name, path in PAGES.items():
         await page.goto(path)
         await of_both(name, page)
