@@ -27,7 +27,7 @@ from tests.parts.providers.server import ProviderServer
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:Pydantic serializer warnings")
 
 SONNET = "anthropic/claude-sonnet-4-6"
-TYPES = ("explore", "research", "reviewer")
+TYPES = ("explore", "architect", "reviewer")
 ROUNDS = 3
 CACHED_TOKENS_MIN = 1024
 KEY = SessionKey.parse("telegram:1")

@@ -30,6 +30,11 @@ def skill(description: str, text: str, **more: str) -> str:
     return "---\n" + "".join(f"{name}: {value}\n" for name, value in fields.items()) + f"---\n{text}\n"
 
 
+def allowed_in(prompt: str) -> str:
+    """The prompt without the line of what is denied."""
+    return "\n".join(line for line in prompt.splitlines() if not line.startswith("Not permitted here: "))
+
+
 class TestIdentityFiles:
     def test_they_stand_in_their_order_and_missing_and_empty_ones_are_left_out(self, writer: Writer) -> None:
         for name in ("SHIELD", "USER", "AGENT", "IDENTITY"):
@@ -158,7 +163,7 @@ class TestSkills:
     def test_whoever_may_not_load_them_is_not_told_of_them(self, writer: Writer) -> None:
         writer.file("workspace/skills/rule.md", skill("Rule", "Be kind.", always_loaded="true"))
         prompt = writer.prompt(role=GrantRole.BLOCKED)
-        assert "load_skill" not in prompt
+        assert "load_skill" not in allowed_in(prompt)
         assert "Be kind." in prompt
 
 
@@ -194,10 +199,11 @@ class TestTheRest:
         assert "file_write" in writer.prompt()
         assert "shell (off: bubblewrap is not installed)" in writer.prompt()
         guest = writer.prompt(role=GrantRole.GUEST)
-        assert "file_read" in guest
+        assert "file_read" in allowed_in(guest)
         for name in ("file_write", "web_fetch", "shell"):
-            assert name not in guest
-        assert "file_write" not in writer.prompt(profile=PROFILES["reviewer"])
+            assert name not in allowed_in(guest)
+            assert name in guest
+        assert "file_write" not in allowed_in(writer.prompt(profile=PROFILES["reviewer"]))
 
     def test_tasks_are_shown_until_they_are_done(self, writer: Writer) -> None:
         todos = [
