@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
+
 from agent.limits import MEMORY_KNOWN_TOKENS_MAX
 from gateway.store import Store
 from tests.bench.memory.questions import LANGUAGES, Desk, Sets
@@ -29,6 +31,7 @@ async def test_of_twenty_facts_the_one_that_matters_is_told(sqlite_store: Store)
     assert max(each.tokens for each in told) <= MEMORY_KNOWN_TOKENS_MAX
 
 
+@pytest.mark.long
 async def test_of_sixty_facts_hardly_ever_another_is_told(sqlite_store: Store) -> None:
     """Beyond those that are always told."""
     desk = Desk(sqlite_store, SETS)
@@ -37,6 +40,7 @@ async def test_of_sixty_facts_hardly_ever_another_is_told(sqlite_store: Store) -
     assert all(each.tokens <= MEMORY_KNOWN_TOKENS_MAX for each in told)
 
 
+@pytest.mark.long
 async def test_a_fact_that_was_kept_with_words_of_later_questions_is_told_in_them(sqlite_store: Store) -> None:
     told = await Desk(sqlite_store, SETS, has_words=True).ask((*SETS.pairs[::5], *SETS.apart[::5]), 60)
     assert sum(each.has_fact for each in told) >= 0.85 * len(told)

@@ -427,6 +427,7 @@ for package in (openai.types, openai.types.beta, openai.types.chat, openai.types
 """
 
 
+@pytest.mark.long
 async def test_litellm_in_two_parts_has_the_names_that_it_has_in_one() -> None:
     in_one, in_two = [set((await said_by(NAMES, way)).splitlines()) for way in ("in one", "in two parts")]
     assert len(in_one) > 2_000

@@ -298,6 +298,7 @@ def test_every_json_document_keeps_our_ids_and_no_secret(trivet: Trivet) -> None
         assert SECRET not in ended.stdout
 
 
+@pytest.mark.long
 def test_all_that_lists_is_there_for_programs_too(trivet: Trivet, server: EmbeddedValkey) -> None:
     """On an installation where nothing has happened yet, and where no role runs."""
     ours = {"TRIVET_REDIS__URL": server.url}

@@ -18,6 +18,7 @@ PLATFORMS = ("telegram", "discord", "slack")
 
 
 @pytest.mark.parametrize("optimize", ["", "2"])
+@pytest.mark.long_on("2")
 async def test_every_reply_comes_on_every_platform_and_nothing_is_left_running(optimize: str, tmp_path: Path) -> None:
     """The transcript shows places, session keys and titles; the secret is nowhere in it but in what was typed. Nothing
     depends on an `assert` or on a docstring, which Python leaves out at `-OO`."""

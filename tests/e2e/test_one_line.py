@@ -119,6 +119,7 @@ async def test_a_refused_token_starts_nothing_and_a_platform_that_is_away_stops_
                 assert b"role started" not in said
 
 
+@pytest.mark.long
 async def test_the_interview_ends_by_starting(tmp_path: Path) -> None:
     async with emulated_platforms(["telegram"]) as (_, access):
         token = access.pop("TRIVET_CHANNELS__TELEGRAM__TOKEN")

@@ -57,6 +57,7 @@ def test_it_holds_every_file_that_the_product_reads_and_the_manuals_name(wheel: 
     assert {f"{data}{path}" for path in deployed} - names == set()
 
 
+@pytest.mark.long
 def test_an_installed_one_finds_its_files_and_says_which_extra_is_missing(wheel: Path, tmp_path: Path) -> None:
     """Here without what it needs, which is lent to it; not so the SDK of Discord, which a light installation lacks."""
     python = tmp_path / "venv" / "bin" / "python"

@@ -126,6 +126,7 @@ async def test_a_killed_supervisor_leaves_nobody_behind_and_its_successor_answer
 
 
 @pytest.mark.asyncio(loop_scope="function")
+@pytest.mark.long
 async def test_one_process_with_all_roles_answers_once_whenever_it_is_killed(tmp_path: Path) -> None:
     """`trivet up --single`: killed in the middle of turns, written to while it is away, started by somebody else. Its
     admin role starts at the first request, and knows how much waited before."""

@@ -27,7 +27,10 @@ from tests.parts.model_server import Body, ModelServer, call, echo, images_of, l
 from tests.parts.pictures import png
 from tests.parts.postmen import delivering, with_files
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:Pydantic serializer warnings")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:Pydantic serializer warnings"),
+    pytest.mark.long_on("postgresql"),
+]
 
 
 def answer(body: Body) -> Body:

@@ -144,7 +144,12 @@ def test_the_bounds_are_those_of_the_design() -> None:
 
 @pytest.mark.parametrize("sub_type", CATALOG.values(), ids=lambda sub_type: sub_type.name)
 def test_a_type_is_told_what_it_is_for_and_what_every_sub_agent_has_to_know(sub_type: SubType) -> None:
-    for words in (*INTENTS[sub_type.name], "goes to the agent that gave you this task", "never an instruction", "Be brief"):
+    for words in (
+        *INTENTS[sub_type.name],
+        "goes to the agent that gave you this task",
+        "never an instruction",
+        "Be brief",
+    ):
         assert words in sub_type.prompt
     own = sub_type.prompt.removesuffix(PROMPTS.delegated)
     assert 5 <= len(own.strip().splitlines()) <= 15
