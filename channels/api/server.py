@@ -13,7 +13,6 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from hashlib import blake2b
-from os.path import commonpath
 from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -110,7 +109,7 @@ class ApiServer:
             Route("/v1/models", self._models),
         ]
         told = {UnfitMessage: _refused, ValidationError: _invalid, BusUnavailable: _away, HTTPException: _plain}
-        app = Starlette(routes=routes, exception_handlers=dict(told.items()))
+        app = Starlette(routes=routes, exception_handlers={**told})
         self.app = Guard(app, hosts=hosts, body_bytes_max=API_BODY_BYTES_MAX, check=self._check)
 
     def _check(self, request: Request) -> None:
@@ -193,7 +192,7 @@ class ApiServer:
     async def _pieces(self, incoming_id: str, own_id: str) -> AsyncIterator[str]:
         """Yield an answer piece by piece. What two drafts in a row agree in will not change any more."""
         head = _head(own_id, "chat.completion.chunk")
-        said, before = "", ""
+        said, before, is_answered = "", "", False
 
         def piece(delta: Mapping[str, str], finish: str | None = None) -> str:
             choice = {"index": 0, "delta": delta, "finish_reason": finish}
@@ -201,15 +200,19 @@ class ApiServer:
 
         yield piece({"role": "assistant", "content": ""})
         async for draft, answers in self._followed(incoming_id, API_WAIT_MAX_S):
-            text = _words(answers) if answers else commonpath([before, draft])
-            before = draft
+            text = _words(answers) if answers else common_beginning(before, draft)
+            before, is_answered = draft, bool(answers)
             if answers and not text.startswith(said):
                 text = f"{said}\n\n{text}"  # the turn was begun anew, and what was said cannot be taken back
             if text.startswith(said) and len(text) > len(said):
                 yield piece({"content": text[len(said) :]})
                 said = text
-        yield piece({}, "stop")
-        yield "data: [DONE]\n\n"
+        if is_answered:
+            yield piece({}, "stop")
+            yield "data: [DONE]\n\n"
+        else:
+            error = {"message": f"no answer yet: ask GET /api/v1/messages/{own_id} later", "type": "server_error"}
+            yield f"data: {json.dumps({'error': error})}\n\n"
 
     # --- both
 
@@ -248,6 +251,12 @@ class ApiServer:
                 await watched.news()
         finally:
             self._adapter.unwatch(incoming_id, watched)
+
+
+def common_beginning(one: str, other: str) -> str:
+    """Return what both texts begin with."""
+    at = next((at for at, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), None)
+    return one[: min(len(one), len(other)) if at is None else at]
 
 
 def _words(answers: Sequence[FetchedAnswer]) -> str:
