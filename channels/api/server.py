@@ -36,9 +36,6 @@ from gateway.preflight import listen
 LAST_REQUESTS_S: Final = 2
 MODEL: Final = "trivet"
 _EVENTS: Final = "text/event-stream"
-_REFUSED: Final = 403
-_TOO_MUCH: Final = 429
-_AWAY: Final = 503
 
 
 class ClientMessageOrder(BaseModel):
@@ -139,8 +136,7 @@ class ApiServer:
         return self._told(own_id, await self._answered(message.incoming_id, order.wait_s))
 
     async def _get_message(self, request: Request) -> Response:
-        own_id = request.path_params["id"]
-        return self._told(own_id, await self._known(request))
+        return self._told(request.path_params["id"], await self._known(request))
 
     async def _get_events(self, request: Request) -> Response:
         await self._known(request)
@@ -221,7 +217,7 @@ class ApiServer:
         away."""
         told = await self._handler.invoke(self._adapter.incoming(message))
         if told is not None:
-            raise HTTPException(_TOO_MUCH if told else _REFUSED, told or "this client may not talk to the agent")
+            raise HTTPException(429 if told else 403, told or "this client may not talk to the agent")
         await self._adapter.answers.expect(message.incoming_id)
 
     async def _answered(self, incoming_id: str, wait_s: float) -> Sequence[FetchedAnswer]:
@@ -289,7 +285,7 @@ def _invalid(_request: Request, error: Exception) -> Response:
 
 
 def _away(_request: Request, error: Exception) -> Response:
-    return _error(_AWAY, "the queue cannot be reached or is full: try again", {"Retry-After": "1"})
+    return _error(503, "the queue cannot be reached or is full: try again", {"Retry-After": "1"})
 
 
 def _plain(_request: Request, error: Exception) -> Response:

@@ -23,7 +23,7 @@ from tests.architecture.code_stats import (
 
 LIMITS: Final = {
     "files": 371,
-    "lines": 102_711,
+    "lines": 102_710,
     "one_importer": 18.1,
     "duplicate_classes": 0,
     "no_verb": 5.7,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +17,7 @@ from gateway.contracts.errors import ConfigError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.sessions import Grant, GrantRole
 from gateway.limits import PAIRING_TTL_S
-from gateway.ops.cli.common import ConfigOption, JsonOption, loaded_and_warned, running_installation, say, say_document
+from gateway.ops.cli.common import ConfigOption, JsonOption, decide, loaded_and_warned, say, say_document
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -195,13 +194,7 @@ def limits(
 
 
 def _run(config: Path | None, act: Callable[[AccessService], Awaitable[T]]) -> T:
-    loaded = loaded_and_warned(config)
-
-    async def acting() -> T:
-        async with running_installation(loaded) as (_, _, keeper):
-            return await act(keeper)
-
-    return asyncio.run(acting())
+    return decide(loaded_and_warned(config), act)
 
 
 async def _list(keeper: AccessService) -> None:

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, Final
 
 import typer
 
-from gateway.access import AccessService
 from gateway.clients import CHANNEL, new_client, token_of
-from gateway.config import Loaded, client_key
+from gateway.config import client_key
 from gateway.contracts.access import GIVEN
 from gateway.contracts.errors import ConfigError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.sessions import GrantRole
-from gateway.ops.cli.common import ConfigOption, JsonOption, loaded_and_warned, running_installation, say, say_rows
+from gateway.ops.cli.common import ConfigOption, JsonOption, decide, loaded_and_warned, say, say_rows
 
-T = TypeVar("T")
 _ACTOR: Final = "cli"
 
 app = typer.Typer(help="Programs that may talk to the agent over HTTP.", invoke_without_command=True)
@@ -37,7 +33,7 @@ def list_clients(config: ConfigOption = None, as_json: JsonOption = False) -> No
     """Show the clients and what each may do."""
     from gateway.ops.admin.access import GrantView  # noqa: PLC0415 - start-up
 
-    grants = _run(loaded_and_warned(config), lambda keeper: keeper.book.grants())
+    grants = decide(loaded_and_warned(config), lambda keeper: keeper.book.grants())
     clients = [grant for grant in grants if grant.key.channel == CHANNEL]
     if as_json:
         say_rows(map(GrantView.model_validate, clients))
@@ -59,7 +55,7 @@ def add_client(
         raise ConfigError(f"{role[:40]!r} is no role to give; there are {', '.join(GIVEN)}")
     loaded = loaded_and_warned(config)
     client, granted = new_client(name), GrantRole(role)
-    _run(loaded, lambda keeper: keeper.grant(client, granted, actor=_ACTOR))
+    decide(loaded, lambda keeper: keeper.grant(client, granted, actor=_ACTOR))
     say(f"{client} is {granted.value} now. Its token, which is not shown again:")
     typer.echo(token_of(client_key(loaded.settings), client))
     if not loaded.settings.channels.api.is_enabled:
@@ -70,14 +66,6 @@ def add_client(
 def remove_client(client: ClientArgument, config: ConfigOption = None) -> None:
     """Listen to a client no more, from its next request on. Its token is worth nothing for good."""
     key = SessionKey.parse(client if ":" in client else f"{CHANNEL}:{client}")
-    if not _run(loaded_and_warned(config), lambda keeper: keeper.revoke(key, actor=_ACTOR)):
+    if not decide(loaded_and_warned(config), lambda keeper: keeper.revoke(key, actor=_ACTOR)):
         raise ConfigError(f"there is no client {client[:80]!r}: `trivet clients` lists them")
     say(f"{key} may not talk to the agent any more.")
-
-
-def _run(loaded: Loaded, act: Callable[[AccessService], Awaitable[T]]) -> T:
-    async def acting() -> T:
-        async with running_installation(loaded) as (_, _, keeper):
-            return await act(keeper)
-
-    return asyncio.run(acting())

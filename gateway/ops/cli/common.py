@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
-from typing import IO, TYPE_CHECKING, Annotated, NoReturn, TypeAlias
+from typing import IO, TYPE_CHECKING, Annotated, NoReturn, TypeAlias, TypeVar
 
 import typer
 
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from gateway.bus.operator import Operator
     from gateway.store import Store
 
+
+T = TypeVar("T")
 
 ConfigOption: TypeAlias = Annotated[
     Path | None,
@@ -129,6 +132,16 @@ async def checked_store(settings: Settings) -> AsyncIterator[Store]:
         yield store
     finally:
         await store.close()
+
+
+def decide(loaded: Loaded, act: Callable[[AccessService], Awaitable[T]]) -> T:
+    """Return what `act` makes of the service that decides about people and places."""
+
+    async def acting() -> T:
+        async with running_installation(loaded) as (_, _, keeper):
+            return await act(keeper)
+
+    return asyncio.run(acting())
 
 
 @contextlib.asynccontextmanager
