@@ -77,6 +77,7 @@ async def test_an_operator_signs_in_by_the_keyboard_and_out_again(browser: Brows
     await page.keyboard.type("wrong")
     await page.keyboard.press("Enter")
     await expect(page.get_by_role("alert")).to_have_text("That is not the admin token.")
+    await expect(page.get_by_label("Admin token")).to_be_focused()
     await page.keyboard.type(TOKEN)
     await page.keyboard.press("Enter")
     await expect(page).to_have_title("Deliveries · Trivet")
