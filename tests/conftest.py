@@ -40,9 +40,12 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before the selection by markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """`long_on("postgresql", "slack")`: of a test's variants those that bear one of these words are long."""
+    """`long_on("postgresql", "slack")`: of a test's variants those that bear one of these words are long. What a story
+    asks of PostgreSQL the contracts of the store ask, too."""
     for item in items:
         words = {word for mark in item.iter_markers("long_on") for word in mark.args}
+        if item.path.parent.name == "story" and not item.get_closest_marker("both_databases"):
+            words.add("postgresql")
         _, bracket, variant = item.name.partition("[")
         if bracket and words & set(variant.rstrip("]").split("-")):
             item.add_marker(pytest.mark.long)

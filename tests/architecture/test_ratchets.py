@@ -1,6 +1,6 @@
 """The house gets lighter: no figure of `code_stats` may become worse than it was.
 
-Lower a limit whenever the code has fallen below it; never raise one.
+Lower a limit whenever the code has fallen below it. Only a feature raises `lines` and `files`, in its own commit.
 """
 
 from __future__ import annotations

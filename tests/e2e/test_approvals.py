@@ -207,6 +207,7 @@ def code_of(question: Said) -> str:
     return question.text.partition("/approve ")[2].split()[0].strip("`.")
 
 
+@pytest.mark.long_on("discord", "slack")
 async def test_the_code_can_be_said_and_a_question_that_nobody_answers_loses_its_buttons(
     town: Town, bus: RedisBus, sqlite_store: Store, tmp_path: Path
 ) -> None:

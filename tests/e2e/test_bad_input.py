@@ -172,6 +172,7 @@ async def test_a_database_that_is_locked(trivet: Installation, telegram: dict[st
     assert "trivet.db" in said
 
 
+@pytest.mark.long
 async def test_a_database_of_a_newer_version(trivet: Installation, telegram: dict[str, str]) -> None:
     trivet.data_dir.mkdir()
     path = trivet.data_dir / "trivet.db"

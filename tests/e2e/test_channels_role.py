@@ -112,6 +112,7 @@ class TestStarting:
             await telegram.say("hello")
             await until(lambda: "0 of 1 replicas have it" in (tmp_path / LOG).read_text())
 
+    @pytest.mark.long
     async def test_a_wrong_token_ends_the_role_with_one_sentence(self, telegram: Telegram, tmp_path: Path) -> None:
         wrong = "4242001:" + SECRET[::-1]
         async with role(telegram.settings | {"TRIVET_CHANNELS__TELEGRAM__TOKEN": wrong}) as process:
@@ -141,6 +142,7 @@ class TestStarting:
                     states = (await bus.operator.figures()).channels_connected
             assert states["discord"] != "connected"
 
+    @pytest.mark.long
     async def test_without_a_channel_says_what_to_set(self, tmp_path: Path) -> None:
         async with role({"TRIVET_DATA_DIR": str(tmp_path)}) as process:
             code, _, log = await ended(process, tmp_path)

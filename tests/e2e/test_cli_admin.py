@@ -10,6 +10,7 @@ from asyncio.subprocess import PIPE, Process
 from pathlib import Path
 
 import httpx
+import pytest
 
 from gateway.preflight import http_get
 from tests.parts.ports import free_port
@@ -61,6 +62,7 @@ async def test_the_role_serves_until_it_is_told_to_stop(tmp_path: Path, valkey_u
     assert b"Traceback" not in said
 
 
+@pytest.mark.long
 async def test_a_second_one_on_the_same_port_says_so(tmp_path: Path, valkey_url: str) -> None:
     server = await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.1", 0)
     async with server:

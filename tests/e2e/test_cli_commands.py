@@ -90,6 +90,7 @@ def taken_port() -> Iterator[int]:
         (["pair", "ABCDEFGH"], 1, "trivet: the database"),
     ],
 )
+@pytest.mark.long_on("arguments1", "arguments2")
 def test_a_command_starts_from_nothing_as_a_program_of_its_own(
     trivet: Trivet, arguments: list[str], code: int, told: str
 ) -> None:
@@ -253,6 +254,7 @@ def test_doctor_shows_a_row_for_everything_and_fails_when_something_is_wrong(tri
     assert not (trivet.folder / "data").exists()
 
 
+@pytest.mark.long
 def test_the_doctor_finds_a_model_that_nobody_reaches_by_the_file_it_was_told_of(trivet: Trivet) -> None:
     (trivet.folder / "other.toml").write_text('[agent]\nmodel = "openai/x"\napi_base = "http://127.0.0.1:9/v1"\n')
     tried = trivet.run("doctor", "--config", "other.toml").stdout

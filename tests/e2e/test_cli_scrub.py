@@ -16,6 +16,7 @@ SECRET = draw("ghp_<base62:36>", seed=31)
 FILTER = (sys.executable, "-m", "gateway", "scrub")
 
 
+@pytest.mark.long
 def test_a_long_file_gives_what_the_text_in_one_piece_gives() -> None:
     """Pieces of the file end anywhere: in a character, in a secret, between a password and its value."""
     numbers = range(6000)

@@ -92,6 +92,7 @@ async def test_no_token_is_on_a_command_line_or_in_a_file_and_nothing_is_written
 
 
 @pytest.mark.parametrize(("base", "code"), [("", 2), ("http://127.0.0.1:1", None)])
+@pytest.mark.long_on("2")
 async def test_a_refused_token_starts_nothing_and_a_platform_that_is_away_stops_nothing(
     tmp_path: Path, base: str, code: int | None
 ) -> None:

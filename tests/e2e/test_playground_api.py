@@ -193,6 +193,7 @@ class TestTheProcess:
         process.stdin.close()
         assert await process.wait() == 0
 
+    @pytest.mark.long
     async def test_sigterm_ends_it_too(self) -> None:
         process = await _start()
         assert process.stdout is not None

@@ -46,6 +46,7 @@ async def ledger(fleet: Fleet) -> AsyncIterator[Ledger]:
     assert [(role, role.pid) for role in fleet.roles] == lives
 
 
+@pytest.mark.long
 async def test_a_turn_that_ends_while_valkey_is_away_frees_its_lane(fleet: Fleet, ledger: Ledger) -> None:
     """The worker lives on, so nobody else would ever take the lane from it."""
     await fleet.kill_valkey()

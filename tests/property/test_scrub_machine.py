@@ -247,6 +247,7 @@ def test_the_work_grows_with_the_text_and_with_nothing_else(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.long_on("begins")
 def test_a_stream_of_nothing_but_traps_equals_the_whole_and_keeps_little_in_memory(name: str) -> None:
     """Long enough for the machine to forget its beginning more than once, and to cut what has no border."""
     text = HOSTILE[name] * (48_000 // len(HOSTILE[name]))

@@ -234,7 +234,7 @@ async def test_a_lost_acknowledgement_on_the_bus_repeats_nothing(
     assert (calls, lost) == (2, 1)
 
 
-@pytest.mark.long_on("postgresql")
+@pytest.mark.long
 async def test_a_hundred_people_are_served_at_once(bus: RedisBus, store: Store, tmp_path: Path) -> None:
     """No turn waits for another one's model: all hundred calls are open at the same time."""
     gate = asyncio.Event()

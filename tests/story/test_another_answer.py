@@ -17,8 +17,6 @@ from gateway.store import Store
 from tests.parts.agents import AgentProcess, running_agent
 from tests.parts.minds import Mind
 
-pytestmark = pytest.mark.long_on("postgresql")
-
 
 class Moody(Mind):
     """Fails as long as it is told to."""

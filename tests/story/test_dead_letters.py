@@ -18,6 +18,8 @@ from gateway.contracts.sessions import UsagePurpose
 from gateway.store import Store
 from tests.parts.agents import AgentProcess, running_agent
 
+pytestmark = pytest.mark.both_databases
+
 
 class Poisoned(ScriptedClient):
     """A model that breaks at one word, in a way nobody foresaw, until it is healed."""

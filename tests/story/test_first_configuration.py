@@ -43,6 +43,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "trivet.toml"
 
 
+@pytest.mark.long
 async def test_three_platforms_and_a_model_are_tried_and_written(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     emulators: dict[str, Emulator] = {
         "telegram": TelegramEmulator(token=TELEGRAM),

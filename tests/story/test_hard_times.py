@@ -27,6 +27,8 @@ from tests.parts.agents import AgentProcess, message, running_agent
 from tests.parts.minds import Mind
 from tests.parts.waiting import until
 
+pytestmark = pytest.mark.both_databases
+
 ANNA = "telegram:1"
 
 

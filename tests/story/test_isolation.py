@@ -160,7 +160,6 @@ async def tried(agent: AgentProcess, text: str, key: str) -> str:
 
 
 @pytest.mark.parametrize("burglar", [BEN, pytest.param(BEN_IN_HER_GROUP, marks=pytest.mark.long)])
-@pytest.mark.long_on("postgresql")
 async def test_no_command_and_no_tool_gives_what_is_anothers(
     agent: AgentProcess,
     store: Store,

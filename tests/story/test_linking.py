@@ -17,8 +17,6 @@ from gateway.store import Store
 from tests.parts.agents import AgentProcess, message, running_agent
 from tests.parts.minds import Mind
 
-pytestmark = pytest.mark.long_on("postgresql")
-
 ANNA, DORA, SUE, ANNA_IN_GROUP = "telegram:1", "discord:7", "slack:U5", "telegram:1/-100"
 
 

@@ -26,8 +26,6 @@ from tests.parts.agents import AgentProcess, message, running_agent
 from tests.parts.minds import Mind
 from tests.parts.waiting import until
 
-pytestmark = pytest.mark.long_on("postgresql")
-
 SHARED = "telegram:/-100"
 ANNA, ANNA_IN_GROUP, BEN_IN_GROUP, BEN = "telegram:1", "telegram:1/-100", "telegram:2/-100", "telegram:2"
 

@@ -18,8 +18,6 @@ from tests.parts.meanings import MODEL, Meanings
 from tests.parts.minds import Mind
 from tests.parts.waiting import until_found
 
-pytestmark = pytest.mark.long_on("postgresql")
-
 ANNA, BEN = "telegram:1", "telegram:2"
 
 

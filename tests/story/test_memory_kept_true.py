@@ -21,8 +21,6 @@ from tests.parts.agents import AgentProcess, running_agent
 from tests.parts.minds import Mind
 from tests.parts.waiting import until, until_found
 
-pytestmark = pytest.mark.long_on("postgresql")
-
 ANNA, ANNA_IN_GROUP, BEN, BEN_IN_GROUP = "telegram:1", "telegram:1/-100", "telegram:2", "telegram:2/-100"
 
 

@@ -20,8 +20,6 @@ from tests.parts.agents import AgentProcess, running_agent
 from tests.parts.minds import Mind
 from tests.parts.waiting import until
 
-pytestmark = pytest.mark.long_on("postgresql")
-
 ADMIN = SessionKey.parse("telegram:9")
 PLAIN, QUICK, SLOW = "demo/scripted", "demo/scripted@1ms", "demo/scripted@2ms"
 UNLISTED = "demo/scripted@3ms"

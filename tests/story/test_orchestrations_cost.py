@@ -89,6 +89,7 @@ async def spent_usd(store: Store) -> float:
     return sum(task.cost_usd for task in tasks)
 
 
+@pytest.mark.long
 async def test_three_steps_cost_a_tenth_with_a_cheap_model_and_marked_caches(
     bus: RedisBus, sqlite_store: Store, tmp_path: Path
 ) -> None:

@@ -29,7 +29,6 @@ from tests.parts.postmen import delivering, with_files
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:Pydantic serializer warnings"),
-    pytest.mark.long_on("postgresql"),
 ]
 
 

@@ -57,7 +57,6 @@ class Restless(ScriptedClient):
             yield event
 
 
-@pytest.mark.long_on("postgresql")
 async def test_a_stop_never_waits_for_work(bus: RedisBus, store: Store, tmp_path: Path, mind: Mind) -> None:
     """Every place of the worker is taken and many wait; whoever says /stop is answered while nothing else ends."""
     people = [f"telegram:{number}" for number in range(1, 61)]
@@ -76,7 +75,6 @@ async def test_a_stop_never_waits_for_work(bus: RedisBus, store: Store, tmp_path
     print(f"{len(people)} stops, 20 of 20 places taken: slowest {max(took_s) * 1000:.0f} ms")
 
 
-@pytest.mark.long_on("postgresql")
 async def test_after_the_acknowledgement_the_turn_does_nothing_more(
     bus: RedisBus, store: Store, tmp_path: Path
 ) -> None:

@@ -137,6 +137,7 @@ UNTIL_LATE = RequestedCall("c1", "sub_agent", json.dumps({"type": "explore", "ta
 
 
 @pytest.mark.parametrize("end", ["killed", "stopped", "timed_out", "found_lost"])
+@pytest.mark.long_on("found_lost", "stopped")
 async def test_a_child_that_ends_in_the_middle_of_a_call_pays_what_was_read_and_written(
     bus: RedisBus, store: Store, tmp_path: Path, end: str
 ) -> None:

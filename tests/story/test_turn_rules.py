@@ -21,6 +21,8 @@ from tests.parts.agents import AgentProcess, running_agent
 from tests.parts.minds import Mind
 from tests.parts.waiting import until
 
+pytestmark = pytest.mark.both_databases
+
 Heard = Callable[[ModelRequest], ModelEvent | Exception | None]
 
 

@@ -235,6 +235,7 @@ async def test_database_and_bus_of_two_trivets_are_wrong(tmp_path: Path, sqlite_
     assert "--take-bus" in differing.remedy
 
 
+@pytest.mark.long
 async def test_what_would_hold_a_sub_agent_is_tried_and_said(tmp_path: Path) -> None:
     """Also that an insisted one is not there, or that there is nothing to be held."""
 
@@ -249,6 +250,7 @@ async def test_what_would_hold_a_sub_agent_is_tried_and_said(tmp_path: Path) -> 
     assert (await found(TRIVET_SUBAGENTS__ENABLED="false")).state is CheckState.OK
 
 
+@pytest.mark.long
 async def test_what_would_hold_the_programs_of_mcp_servers_is_tried_and_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
