@@ -47,8 +47,8 @@ class GaugeRow:
 
 
 @dataclass(frozen=True, slots=True)
-class CounterRow:
-    """The same for what only grows; Prometheus puts `_total` behind the name."""
+class BusCounterRow:
+    """Names a figure of the bus that only grows; Prometheus adds `_total` to the name."""
 
     name: str
     meaning: str
@@ -79,7 +79,7 @@ REPLIES_UNSENT: Final = GaugeRow(
 CHANNEL_CONNECTED: Final = GaugeRow(
     "trivet_channel_connected", "1 while the channel is connected to its platform.", "channel"
 )
-OUTBOX_AMBIGUOUS: Final = CounterRow(
+OUTBOX_AMBIGUOUS: Final = BusCounterRow(
     "trivet_outbox_ambiguous",
     "Messages sent again although an earlier attempt may have arrived.",
     "channel",

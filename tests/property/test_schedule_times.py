@@ -192,6 +192,14 @@ def test_a_time_alone_leaves_nothing_unread() -> None:
         read_time("every day at 9:30 stand-up", now=SUNDAY, zone=BERLIN)
 
 
+@pytest.mark.parametrize("span", ["1 minute", "2h", "half an hour", "an hour and a half", "three days."])
+def test_a_duration_alone_is_from_now(span: str) -> None:
+    """Models write it into `when`; where words follow it could be anything."""
+    assert read_time(span, now=SUNDAY, zone=BERLIN) == read_time(f"in {span}", now=SUNDAY, zone=BERLIN)
+    with pytest.raises(Unclear, match="walk"):
+        read_time(f"{span} walk", now=SUNDAY, zone=BERLIN)
+
+
 # --- properties
 
 WORDS = [

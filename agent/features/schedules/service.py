@@ -41,7 +41,7 @@ from agent.tools.policy import Risk, Visibility
 from agent.tools.tool import Tool, ToolContext
 from gateway.bus.inbound import Inbound
 from gateway.contracts.commands import find_command
-from gateway.contracts.errors import BusError, StoreError, ToolError
+from gateway.contracts.errors import BusError, FailureCause, StoreError, ToolError
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import CleanText, InboundMessage, joined, literal_text
 from gateway.contracts.ports import Clock, Verdict
@@ -238,7 +238,7 @@ async def _create(service: ScheduleService, context: ToolContext, arguments: Map
     if context.address is None:
         raise ToolError("a turn with nobody present schedules nothing: tell the user what you would schedule")
     if "when" not in arguments or "text" not in arguments:
-        raise ToolError("create needs `when` and `text`")
+        raise ToolError("create needs `when` and `text`", FailureCause.ARGUMENTS)
     asked_by = context.asked_by or context.owner
     requester = Requester(
         key=context.key,
@@ -254,7 +254,7 @@ async def _create(service: ScheduleService, context: ToolContext, arguments: Map
     try:
         schedule = await service.order(requester, kind, arguments["when"], arguments["text"])
     except Unclear as problem:
-        raise ToolError(f"nothing was scheduled: {problem}") from problem
+        raise ToolError(f"nothing was scheduled: {problem}", FailureCause.ARGUMENTS) from problem
     _, is_zone_known = await service.zone(context.owner)
     return created_text(schedule, ENGLISH, is_zone_known=is_zone_known)
 
