@@ -31,15 +31,29 @@ ONE_LINE: Final = 'root ::= [^\\n]{2,200} "\\n"?'
 
 
 @asynccontextmanager
-async def calling_tools(llama: str, forms: Mapping[str, Body] | None = None) -> AsyncIterator[str]:
-    """The address of the endpoint; `forms` are schemas by the words with which system prompts ask for them."""
+async def calling_tools(
+    llama: str,
+    forms: Mapping[str, Body] | None = None,
+    *,
+    fields: Mapping[str, Body] | None = None,
+    heard: list[Body] | None = None,
+) -> AsyncIterator[str]:
+    """The address of the endpoint; `forms` are schemas by the words with which system prompts ask for them. With
+    `fields` a tool is called only where one of the newest messages has its name in backticks, and such fields of it
+    are always written, by these schemas. `heard` is told all that was asked."""
     async with httpx.AsyncClient(base_url=llama, timeout=WITHIN_S) as http:
 
         async def complete(request: Request) -> Response:
             body: Body = await request.json()
+            if heard is not None:
+                heard.append(dict(body))
             tools, system = body.pop("tools", ()), body["messages"][0]["content"]
+            if fields is not None:
+                newest = (message for message in body["messages"][-4:] if message["role"] == "user")
+                said = " ".join(str(message["content"]) for message in newest)
+                tools = [tool for tool in tools if f"`{tool['function']['name']}`" in said]
             if tools and body["messages"][-1]["role"] == "user":
-                return await _answered(http, body, _any_call(tools), is_call=True)
+                return await _answered(http, body, _any_call(tools, fields or {}), is_call=True)
             for words, schema in (forms or {}).items():
                 if words in system:
                     return await _answered(http, body, schema, is_call=False)
@@ -90,14 +104,21 @@ async def _answered(http: httpx.AsyncClient, body: Body, schema: Body, *, is_cal
     return StreamingResponse(openai.events(answer, body["model"]), media_type="text/event-stream")
 
 
-def _any_call(tools: Sequence[Body]) -> Body:
+def _any_call(tools: Sequence[Body], fields: Mapping[str, Body]) -> Body:
     functions = [tool["function"] for tool in tools]
-    return {"anyOf": [_call_of(function["name"], function["parameters"]) for function in functions]}
+    return {"anyOf": [_call_of(function["name"], function["parameters"], fields) for function in functions]}
 
 
-def _call_of(name: str, parameters: Body) -> Body:
-    fields = {"name": {"const": name}, "arguments": bounded(parameters)}
-    return {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
+def _call_of(name: str, parameters: Body, fields: Mapping[str, Body]) -> Body:
+    written = {field: schema for field, schema in fields.items() if field in parameters.get("properties", ())}
+    arguments = bounded(parameters)
+    if written:
+        arguments |= {
+            "properties": arguments["properties"] | written,
+            "required": [*dict.fromkeys([*arguments.get("required", ()), *written])],
+        }
+    call = {"name": {"const": name}, "arguments": arguments}
+    return {"type": "object", "properties": call, "required": list(call), "additionalProperties": False}
 
 
 def _plain(message: Body) -> Body:
