@@ -123,7 +123,7 @@ async def _waits(product: Product, keys: Sequence[str]) -> dict[str, list[float]
     waits: dict[str, list[float]] = {}
     async with aiohttp.ClientSession(f"http://{HOST}:{product.port}", headers=product.authorization) as client:
         for key in keys:
-            async with client.get(f"/api/trace/{key}") as response:
+            async with client.get(f"/api/v1/trace/{key}") as response:
                 hops = [hop for hop in await response.json() if hop["at"]]
             for before, after in pairwise(hops):
                 if before["name"] == _LAST_HOP:  # what follows is the next message's

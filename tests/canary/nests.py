@@ -21,9 +21,21 @@ from tests.parts.product import Product, clean_environment
 _CONVERSATIONS_MAX: Final = 500
 _OPEN: Final = ("/healthz", "/readyz")
 _PAGES: Final = (
-    *("/metrics", "/api/docs", "/api/openapi.json", "/api/deliveries?limit=500", "/api/dead-letters?limit=500"),
-    *("/api/usage", "/api/sessions?limit=500", "/api/people?limit=500", "/api/schedules?limit=500", "/api/overview"),
-    *("/api/models", "/api/settings", "/api/logs?limit=5000", "/api/audit?limit=500"),
+    *(
+        "/metrics",
+        "/api/v1/docs",
+        "/api/v1/openapi.json",
+        "/api/v1/deliveries?limit=500",
+        "/api/v1/dead-letters?limit=500",
+    ),
+    *(
+        "/api/v1/usage",
+        "/api/v1/sessions?limit=500",
+        "/api/v1/people?limit=500",
+        "/api/v1/schedules?limit=500",
+        "/api/v1/overview",
+    ),
+    *("/api/v1/models", "/api/v1/settings", "/api/v1/logs?limit=5000", "/api/v1/audit?limit=500"),
     *("/", "/sessions", "/people", "/queue", "/models", "/settings", "/logs", "/audit"),
 )
 _COMMANDS: Final = (("doctor",), ("config", "show"), ("dead", "list"))
@@ -86,14 +98,14 @@ async def _operators_pages(product: Product) -> AsyncIterator[tuple[str, str]]:
     async with httpx.AsyncClient(base_url=base, headers=headers, timeout=60) as client:
         for page in (*_OPEN, *_PAGES):
             yield page, (await client.get(page)).raise_for_status().text
-        sessions: list[dict[str, Any]] = (await client.get("/api/sessions?limit=500")).json()
-        transcripts = [await client.get(f"/api/sessions/{each['id']}/messages?limit=500") for each in sessions]
+        sessions: list[dict[str, Any]] = (await client.get("/api/v1/sessions?limit=500")).json()
+        transcripts = [await client.get(f"/api/v1/sessions/{each['id']}/messages?limit=500") for each in sessions]
         yield "transcripts", "\n".join(answer.raise_for_status().text for answer in transcripts)
         turns = {row["turn_id"] for answer in transcripts for row in answer.json() if row["turn_id"]}
-        traces = [await client.get(f"/api/trace/{turn}") for turn in sorted(turns)]
+        traces = [await client.get(f"/api/v1/trace/{turn}") for turn in sorted(turns)]
         yield "traces", "\n".join(answer.text for answer in traces)
         owners = sorted({each["key"].partition("/")[0] for each in sessions})[:_CONVERSATIONS_MAX]
-        exports = [await client.get(f"/api/users/{owner}/export") for owner in owners]
+        exports = [await client.get(f"/api/v1/users/{owner}/export") for owner in owners]
         yield "exports", "\n".join(answer.raise_for_status().text for answer in exports)
 
 

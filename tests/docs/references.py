@@ -62,10 +62,10 @@ _ABOUT_TERMINAL: Final = (
 _ABOUT_API: Final = (
     "Made from the source. It listens on `http.host` and `http.port` (`http://127.0.0.1:8420`). Every route but "
     "`/healthz` and `/readyz` asks for the bearer token, which is `http.admin_token` or lies in "
-    "`<data_dir>/admin-token`. A running Trivet describes itself at `/api/docs` and `/api/openapi.json`."
+    "`<data_dir>/admin-token`. A running Trivet describes itself at `/api/v1/docs` and `/api/v1/openapi.json`."
 )
 _API_EXAMPLE: Final = """```sh
-curl -H "Authorization: Bearer $(cat ~/.local/share/trivet/admin-token)" http://127.0.0.1:8420/api/sessions
+curl -H "Authorization: Bearer $(cat ~/.local/share/trivet/admin-token)" http://127.0.0.1:8420/api/v1/sessions
 ```"""
 _ABOUT_REFUSALS: Final = (
     "A refusal is a JSON object whose `detail` says why: 401 without the token, 404 for what is not there, 409 for "
@@ -215,7 +215,7 @@ def _routes(documented: Mapping[str, Any]) -> Sequence[tuple[str, str, Mapping[s
 
 
 def _topic(path: str) -> str:
-    name = path.split("/")[2] if path.startswith("/api/") else ""
+    name = path.split("/")[3] if path.startswith("/api/") else ""
     return name.replace("-", " ").capitalize() or _HEALTH
 
 

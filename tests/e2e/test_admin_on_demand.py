@@ -85,7 +85,7 @@ async def test_it_starts_at_a_request_rests_and_starts_again(
     operator = await supervised(0.5)
     assert await operator.status("/healthz") == 200
     assert operator.pids == []
-    assert await operator.status("/api/sessions") == 401
+    assert await operator.status("/api/v1/sessions") == 401
     await operator.journal.until(lambda: len(operator.journal.events(RESTS)) == 1)
     assert await operator.status("/healthz") == 200
     assert await operator.status("/sessions") == 303
@@ -115,7 +115,7 @@ async def test_killed_while_it_starts_it_loses_no_request(
     supervised: Callable[[float], Awaitable[Operator]],
 ) -> None:
     operator = await supervised(60.0)
-    asking = [asyncio.create_task(operator.status("/api/sessions")) for _ in range(20)]
+    asking = [asyncio.create_task(operator.status("/api/v1/sessions")) for _ in range(20)]
     for life in (1, 2):
         await operator.journal.until(lambda life=life: len(operator.pids) == life)  # type: ignore[misc]
         os.kill(operator.pids[-1], signal.SIGKILL)
@@ -127,11 +127,11 @@ async def test_killed_while_nobody_asks_it_starts_at_the_next_request(
     supervised: Callable[[float], Awaitable[Operator]],
 ) -> None:
     operator = await supervised(60.0)
-    assert await operator.status("/api/sessions") == 401
+    assert await operator.status("/api/v1/sessions") == 401
     os.kill(operator.pids[0], signal.SIGKILL)
     await operator.journal.until(lambda: len(operator.journal.events("role ended by itself")) == 1)
     assert len(operator.pids) == 1
-    assert await operator.status("/api/sessions") == 401
+    assert await operator.status("/api/v1/sessions") == 401
 
 
 @pytest.mark.parametrize(

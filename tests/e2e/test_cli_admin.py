@@ -48,11 +48,11 @@ async def test_the_role_serves_until_it_is_told_to_stop(tmp_path: Path, valkey_u
     token = await asyncio.to_thread((tmp_path / "admin-token").read_text)
     base = f"http://127.0.0.1:{port}"
     async with httpx.AsyncClient(base_url=base, trust_env=False, timeout=PATIENCE_S) as client:
-        assert (await client.get("/api/sessions")).status_code == 401
+        assert (await client.get("/api/v1/sessions")).status_code == 401
         client.headers["Authorization"] = f"Bearer {token.strip()}"
-        answer = await client.get("/api/sessions")
+        answer = await client.get("/api/v1/sessions")
         assert (answer.status_code, answer.json()) == (200, [])
-        async with client.stream("GET", "/api/tasks/events") as events:
+        async with client.stream("GET", "/api/v1/tasks/events") as events:
             lines = events.aiter_lines()
             assert await anext(lines) == "retry: 2000"
             process.send_signal(signal.SIGTERM)

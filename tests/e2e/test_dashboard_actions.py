@@ -58,7 +58,7 @@ async def press(page: Page, button: Locator, done: str | re.Pattern[str]) -> Non
 
 
 async def audited(product: Product) -> list[tuple[str, str]]:
-    return [(line["action"], line["subject"]) for line in await product.api("/api/audit", limit=500)]
+    return [(line["action"], line["subject"]) for line in await product.api("/api/v1/audit", limit=500)]
 
 
 async def member(page: Page, product: Product, name: str) -> Chat:
@@ -78,7 +78,7 @@ def key_of(chat: Chat) -> str:
 
 
 async def open_session(page: Page, product: Product, chat: Chat) -> str:
-    (session,) = await product.api("/api/sessions", key=key_of(chat))
+    (session,) = await product.api("/api/v1/sessions", key=key_of(chat))
     await page.goto(f"/session?id={session['id']}")
     return str(session["id"])
 
@@ -93,7 +93,7 @@ async def test_a_stranger_is_let_in_or_turned_down(page: Page, product: Product)
     await press(page, row.get_by_role("button", name="Turn down"), "Bob is turned down.")
     actions = [action for action, _ in await audited(product)]
     assert len(actions) == 2, actions
-    assert await product.api("/api/pairings") == []
+    assert await product.api("/api/v1/pairings") == []
     assert ada.heard
 
 
@@ -179,8 +179,8 @@ async def test_everything_of_a_person_is_exported_and_erased(page: Page, product
     download = await downloading.value
     assert b"I am Fay" in await asyncio.to_thread((await download.path()).read_bytes)
     await press(page, page.get_by_role("button", name="Erase everything"), re.compile("is erased."))
-    assert await product.api("/api/sessions", key=key_of(fay)) == []
-    assert key_of(fay) not in {person["key"] for person in await product.api("/api/people")}
+    assert await product.api("/api/v1/sessions", key=key_of(fay)) == []
+    assert key_of(fay) not in {person["key"] for person in await product.api("/api/v1/people")}
     assert ("user.erase", "erased") in await audited(product)
 
 
@@ -207,7 +207,7 @@ async def test_limits_places_and_types_change_while_it_runs(page: Page, product:
     guest = page.locator(".card", has=page.get_by_role("heading", name="Guest"))
     await guest.get_by_label("Turns").fill("7")
     await press(page, guest.get_by_role("button", name="Set limits"), "The limits of each guest are set.")
-    assert (await product.api("/api/limits"))[0]["turns"] == 7
+    assert (await product.api("/api/v1/limits"))[0]["turns"] == 7
     await press(page, guest.get_by_role("button", name="As configured"), "The limits of each guest are as configured.")
     await page.get_by_role("textbox", name="Place").fill("telegram:-100456")
     await page.get_by_role("combobox", name="Who is heard there").select_option("admins")

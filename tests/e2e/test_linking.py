@@ -28,7 +28,7 @@ async def test_memory_and_budget_are_one_until_the_accounts_part(tmp_path: Path)
         key = f"telegram:{ann.person.id}"
         shown = await sue.ask(f"/link {code.lower()}", "Nothing is joined yet")
         assert f"on Telegram: {key}" in shown.replace("`", "").replace("*", "")
-        assert await product.api("/api/links") == []
+        assert await product.api("/api/v1/links") == []
         page = next(said for said in sue.stage.said(sue.place.id) if said.buttons)
         assert [button.label for button in page.buttons] == ["Join", "Do not join"]
         await sue.stage.press_button(sue.person.id, page.place_id, page.id, page.buttons[0].id)
@@ -39,10 +39,10 @@ async def test_memory_and_budget_are_one_until_the_accounts_part(tmp_path: Path)
         assert "turns: 1 of 5" in await sue.ask("/usage", "turns")
         await sue.ask("say hello", "hello")
         assert "turns: 2 of 5" in await ann.ask("/usage", "turns")
-        assert key in (await product.api(f"/api/links/{key}"))["keys"]
-        assert len((await product.api("/api/links"))[0]["keys"]) == 2
+        assert key in (await product.api(f"/api/v1/links/{key}"))["keys"]
+        assert len((await product.api("/api/v1/links"))[0]["keys"]) == 2
         assert "Not linked any more" in await sue.ask("/unlink telegram", "Not linked")
         assert "Rex" not in await sue.ask("/memory", "remember")
         assert "Rex" in await ann.ask("/memory", "Rex")
-        assert await product.api("/api/links") == []
+        assert await product.api("/api/v1/links") == []
         assert sum("used your code" in answer for answer in ann.answers) == 1

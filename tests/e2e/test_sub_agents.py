@@ -51,7 +51,7 @@ def key_of(chat: Chat) -> str:
 
 async def board_of(product: Product, chat: Chat) -> list[dict[str, Any]]:
     """What the operator sees of one person's sub-agents, by their labels."""
-    shown = await product.api("/api/tasks")
+    shown = await product.api("/api/v1/tasks")
     return sorted((task for task in shown if task["key"] == key_of(chat)), key=lambda task: str(task["label"]))
 
 
@@ -70,7 +70,7 @@ async def test_a_job_is_split_over_three_and_answered_once(product: Product, ada
     tasks = await board_of(product, ada)
     assert [task["label"] for task in tasks] == ["say alpha", "say beta", "say gamma"]
     assert all(task["state"] == "completed" and task["tokens"] > 0 for task in tasks), tasks
-    children = await product.api(f"/api/sessions/{tasks[0]['parent_session_id']}/children")
+    children = await product.api(f"/api/v1/sessions/{tasks[0]['parent_session_id']}/children")
     assert {child["id"] for child in children} == {task["session_id"] for task in tasks}
 
 

@@ -30,7 +30,7 @@ __all__ = ["browser"]
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-EVENTS = "/api/tasks/events"
+EVENTS = "/api/v1/tasks/events"
 
 
 @dataclass
@@ -202,9 +202,9 @@ class TestThePage:
             await expect(row(page, id_)).to_be_visible()
         desk.wire.whole.set()
         await expect(said).to_have_text("Live")
-        looks = desk.wire.asked_for.count("/api/tasks")
+        looks = desk.wire.asked_for.count("/api/v1/tasks")
         await page.clock.fast_forward(60_000)
-        assert desk.wire.asked_for.count("/api/tasks") <= looks + 1
+        assert desk.wire.asked_for.count("/api/v1/tasks") <= looks + 1
         await desk.running("k3")
         await expect(row(page, "k3").locator(".word")).to_have_text("running")
 

@@ -34,7 +34,7 @@ async def test_what_was_given_up_is_tried_again_once_by_page_and_by_command_or_d
             await product.kill("agent")
         for chat in chats.values():
             await chat.until_answered(APOLOGY)
-        letters = await product.api("/api/dead-letters")
+        letters = await product.api("/api/v1/dead-letters")
         ids = {letter["key"].partition(":")[0]: letter["id"] for letter in letters}
         assert sorted(ids) == sorted(chats)
 
@@ -52,12 +52,12 @@ async def test_what_was_given_up_is_tried_again_once_by_page_and_by_command_or_d
             "discord": (1, 1),
             "slack": (1, 0),
         }
-        assert await product.api("/api/dead-letters") == []
+        assert await product.api("/api/v1/dead-letters") == []
 
         for platform, chat in chats.items():
             (reference,) = re.findall(r"\(Reference (\w+)\)", chat.heard)
-            hops = await product.api(f"/api/trace/{reference}")
-            assert await product.api(f"/api/trace/{ids[platform]}") == hops
+            hops = await product.api(f"/api/v1/trace/{reference}")
+            assert await product.api(f"/api/v1/trace/{ids[platform]}") == hops
             assert [hop["name"] for hop in hops].count("given up") == 1
             assert [hop["name"] for hop in hops].count("answered") == (platform != "slack")
             status, printed = await command(product, "trace", reference)
@@ -86,7 +86,7 @@ async def ordered(product: Product, method: str, path: str) -> int:
     """What the operator's API answers to a change of a dead letter."""
     headers = {"Authorization": f"Bearer {product.admin_token}"}
     async with httpx.AsyncClient(base_url=f"http://{LOOPBACK}:{product.port}", headers=headers) as client:
-        return (await client.request(method, f"/api/dead-letters/{path}")).status_code
+        return (await client.request(method, f"/api/v1/dead-letters/{path}")).status_code
 
 
 async def command(product: Product, *words: str) -> tuple[int, str]:

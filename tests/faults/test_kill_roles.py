@@ -100,7 +100,7 @@ async def test_a_killed_agent_leaves_no_sub_agent_and_its_turn_is_taken_again(pr
     await product.until_settled()
     assert ann.heard.count(SUB_AGENTS_ANSWERED) == 1
     assert "its process was lost (" in ann.heard
-    tasks = [task for task in await product.api("/api/tasks") if task["key"] == f"telegram:{ann.person.id}"]
+    tasks = [task for task in await product.api("/api/v1/tasks") if task["key"] == f"telegram:{ann.person.id}"]
     ends = sorted((task["state"], task["reason"]) for task in tasks)
     assert ends == [("completed", "")] * 3 + [("failed", "worker_lost")] * 3
 
@@ -142,7 +142,7 @@ async def test_one_process_with_all_roles_answers_once_whenever_it_is_killed(tmp
             await talk.until_answered()
             await product.until_settled()
         talk.assert_answered_once_and_in_order()
-        assert await product.api("/api/queue/past")
+        assert await product.api("/api/v1/queue/past")
 
 
 @pytest.mark.parametrize("platform", ["discord", "slack"])

@@ -44,7 +44,7 @@ async def test_a_conversation_that_waits_is_told(tmp_path: Path) -> None:
         await gone(orphans)
         await answered_once(ada, WOKEN)
         assert ada.heard.count("its process was lost with the worker") == 3
-        tasks = await product.api("/api/tasks")
+        tasks = await product.api("/api/v1/tasks")
         assert [(task["state"], task["reason"]) for task in tasks] == [("failed", "worker_lost")] * 3
 
 

@@ -49,7 +49,7 @@ class Admin:
 
     @property
     def app(self) -> Starlette:
-        return Starlette(routes=[Route("/api/sessions", self._sessions)])
+        return Starlette(routes=[Route("/api/v1/sessions", self._sessions)])
 
     async def _sessions(self, request: Request) -> Response:
         if request.headers.get("authorization") != f"Bearer {ADMIN_TOKEN}":

@@ -24,7 +24,7 @@ async def test_a_turn_that_runs_and_what_waits_behind_it_end_first(bus: RedisBus
         await mind.until_asked(1)
         await agent.say("and of this, too")
         await lined_up(agent, 1)
-        assert (await operator.delete(f"/api/users/{ANN}")).json()["rows"]["turns"] == 1
+        assert (await operator.delete(f"/api/v1/users/{ANN}")).json()["rows"]["turns"] == 1
         may_go_on.set()
         await idle(agent)
         assert await store.people.erase(ANN) == {}

@@ -65,7 +65,7 @@ async def test_nobody_hears_what_another_said(town: Town) -> None:
         assert any(all(f"{word}-{turn}" in request for turn in range(3)) for request in asked), (
             f"{word} lost its history"
         )
-    keys = {session["key"] for session in await town.product.api("/api/sessions", limit=500)}
+    keys = {session["key"] for session in await town.product.api("/api/v1/sessions", limit=500)}
     assert len(keys) == len(conversations)
 
 

@@ -158,10 +158,10 @@ async def test_a_child_is_told_what_its_type_says_and_has_no_more_tools_also_aft
         await agent.ask("explore")
         assert model.told == (CATALOG["explore"].prompt, set(CATALOG["explore"].tools or ()))
         order = {"prompt": "You wander.", "tools": ["file_list", "file_write"]}
-        assert (await admin.put("/api/agents/sub-types/explore", json=order)).status_code == 200
+        assert (await admin.put("/api/v1/agents/sub-types/explore", json=order)).status_code == 200
         await agent.ask("explore")
         assert model.told == (f"You wander.\n\n{PROMPTS.delegated}", {"file_list", "file_write"})
-        await admin.delete("/api/agents/sub-types/explore")
+        await admin.delete("/api/v1/agents/sub-types/explore")
         await agent.ask("explore")
         assert model.told == (CATALOG["explore"].prompt, set(CATALOG["explore"].tools or ()))
 
@@ -189,7 +189,7 @@ async def test_a_model_is_offered_the_types_as_an_operator_describes_them_while_
         for number, (name, order) in enumerate(
             {"explore": {"description": "Wanders about."}, "code": {"tools": list[str]()}}.items(), 1
         ):
-            assert (await admin.put(f"/api/agents/sub-types/{name}", json=order)).status_code == 200
+            assert (await admin.put(f"/api/v1/agents/sub-types/{name}", json=order)).status_code == 200
             await until(lambda number=number: len(offered_anew) == number)  # type: ignore[misc]
         await agent.ask("explore")
         assert "- explore: Wanders about." in model.choice
@@ -209,7 +209,7 @@ async def test_rounds_end_where_the_type_says(sqlite_store: Store, bus: RedisBus
     """Then one more call without tools asks for a wrap-up."""
     model = Delegating(RequestedCall("l1", "file_list", "{}"))
     async with operator(sqlite_store, bus) as admin:
-        await admin.put("/api/agents/sub-types/explore", json={"rounds_max": 2})
+        await admin.put("/api/v1/agents/sub-types/explore", json={"rounds_max": 2})
     async with running_agent(bus, sqlite_store, model, tmp_path) as agent:
         await agent.ask("explore")
     assert [bool(request.tools) for request in model.children] == [True, True, False]

@@ -75,7 +75,7 @@ async def test_who_is_erased_has_nothing_kept(bus: RedisBus, sqlite_store: Store
     names = await keep(bus, tmp_path, HERE, ELSEWHERE, OTHER)
     app: FastAPI = app_of(sqlite_store, bus)
     async with client_of(app) as operator:
-        assert (await operator.delete(f"/api/users/{HERE}")).status_code == 200
+        assert (await operator.delete(f"/api/v1/users/{HERE}")).status_code == 200
     assert await there(bus, names) == [False, False, True]
 
 

@@ -22,7 +22,7 @@ from gateway.store import Store, open_store
 from tests.parts.operator_api import CLOCK, app_of, client_of
 from tests.parts.sub_types import CATALOG
 
-CODE: Final = "/api/agents/sub-types/code"
+CODE: Final = "/api/v1/agents/sub-types/code"
 
 
 @pytest.fixture
@@ -39,14 +39,14 @@ async def row(admin: httpx.AsyncClient, path: str = CODE) -> Any:
 
 async def test_only_the_operator_gets_in(admin: httpx.AsyncClient) -> None:
     for method, path in (
-        *(("GET", f"/api/agents/{path}") for path in ("profiles", "sub-types", "sub-types/code")),
-        *(("PUT", CODE), ("DELETE", CODE), ("GET", "/api/audit")),
+        *(("GET", f"/api/v1/agents/{path}") for path in ("profiles", "sub-types", "sub-types/code")),
+        *(("PUT", CODE), ("DELETE", CODE), ("GET", "/api/v1/audit")),
     ):
         assert (await admin.request(method, path, headers={"Authorization": ""})).status_code == 401
 
 
 async def test_the_ten_profiles_are_shown(admin: httpx.AsyncClient) -> None:
-    rows = (await admin.get("/api/agents/profiles")).json()
+    rows = (await admin.get("/api/v1/agents/profiles")).json()
     assert [row["name"] for row in rows] == list(PROFILE_ROWS)
     assert len(rows) == 10
     assert rows[0] == {"name": "assistant", "about": PROFILE_ROWS["assistant"].about, "tools": ["*"]}
@@ -54,7 +54,7 @@ async def test_the_ten_profiles_are_shown(admin: httpx.AsyncClient) -> None:
 
 
 async def test_the_thirteen_types_are_shown_as_they_come(admin: httpx.AsyncClient) -> None:
-    rows = (await admin.get("/api/agents/sub-types")).json()
+    rows = (await admin.get("/api/v1/agents/sub-types")).json()
     assert [row["name"] for row in rows] == list(CATALOG)
     assert rows[0] == {
         "name": "explore",
@@ -66,7 +66,7 @@ async def test_the_thirteen_types_are_shown_as_they_come(admin: httpx.AsyncClien
         "changed": [],
     }
     assert rows[1]["tools"] == ["*"]
-    assert await row(admin, "/api/agents/sub-types/explore") == rows[0]
+    assert await row(admin, "/api/v1/agents/sub-types/explore") == rows[0]
 
 
 class TestPut:
@@ -88,7 +88,7 @@ class TestPut:
         await admin.put(CODE, json={"label": "Smith"})
         before = await row(admin)
         assert (await admin.put(CODE, json=before)).json() == before
-        assert len((await admin.get("/api/audit")).json()) == 1
+        assert len((await admin.get("/api/v1/audit")).json()) == 1
         assert (await admin.put(CODE, json={**before, "rounds_max": 4})).json()["changed"] == ["label", "rounds_max"]
 
     async def test_null_takes_a_change_back(self, admin: httpx.AsyncClient) -> None:
@@ -144,12 +144,12 @@ class TestPut:
         assert where in told["where"]
         assert told["problem"].startswith(problem)
         assert (await row(admin))["changed"] == []
-        assert (await admin.get("/api/audit")).json() == []
+        assert (await admin.get("/api/v1/audit")).json() == []
 
     async def test_a_type_keeps_its_name_and_there_are_no_others(self, admin: httpx.AsyncClient) -> None:
         assert (await admin.put(CODE, json={"name": "coder"})).status_code == 422
         for method in ("GET", "PUT", "DELETE"):
-            answer = await admin.request(method, "/api/agents/sub-types/coder", json={})
+            answer = await admin.request(method, "/api/v1/agents/sub-types/coder", json={})
             assert answer.status_code == 404
             assert "there are explore, general, plan, code" in answer.json()["detail"]
 
@@ -158,7 +158,7 @@ class TestPut:
         answer = await admin.put(CODE, json={"prompt": f"Log in with {token}."})
         assert token not in answer.text
         assert "Log in with [redacted:" in answer.json()["prompt"]
-        assert token not in (await admin.get("/api/audit")).text
+        assert token not in (await admin.get("/api/v1/audit")).text
 
     async def test_of_many_at_once_each_field_is_kept(self, admin: httpx.AsyncClient) -> None:
         orders = ({"label": "Smith"}, {"rounds_max": 3}, {"description": "Forges."}, {"tools": ["shell"]})
@@ -169,9 +169,9 @@ class TestPut:
 class TestAudit:
     async def test_every_change_is_written_down_with_who_when_before_and_after(self, admin: httpx.AsyncClient) -> None:
         await admin.put(CODE, json={"rounds_max": 3})
-        await admin.put("/api/agents/sub-types/data", json={"label": "Numbers"})
+        await admin.put("/api/v1/agents/sub-types/data", json={"label": "Numbers"})
         assert (await admin.delete(CODE)).json()["rounds_max"] == 10
-        reset, change = (await admin.get("/api/audit", params={"subject": "sub-type:code"})).json()
+        reset, change = (await admin.get("/api/v1/audit", params={"subject": "sub-type:code"})).json()
         assert (change["actor"], change["action"], change["subject"]) == ("admin", "sub-type.change", "sub-type:code")
         assert (change["before"]["rounds_max"], change["after"]["rounds_max"]) == (10, 3)
         assert {field for field in change["before"] if change["before"][field] != change["after"][field]} == {
@@ -179,13 +179,13 @@ class TestAudit:
         }
         assert (reset["action"], reset["after"]) == ("sub-type.reset", change["before"])
         assert reset["at"] >= change["at"]
-        everything = (await admin.get("/api/audit")).json()
+        everything = (await admin.get("/api/v1/audit")).json()
         assert [line["subject"] for line in everything] == ["sub-type:code", "sub-type:data", "sub-type:code"]
-        assert (await admin.get("/api/audit", params={"limit": 1})).json() == everything[:1]
+        assert (await admin.get("/api/v1/audit", params={"limit": 1})).json() == everything[:1]
         older = {"limit": 1, "below": everything[0]["number"]}
-        assert (await admin.get("/api/audit", params=older)).json() == everything[1:2]
+        assert (await admin.get("/api/v1/audit", params=older)).json() == everything[1:2]
         for refused in ({"limit": 0}, {"limit": 501}, {"subject": ""}, {"subject": "a\x00b"}, {"below": 2**63}):
-            assert (await admin.get("/api/audit", params=refused)).status_code == 422
+            assert (await admin.get("/api/v1/audit", params=refused)).status_code == 422
 
 
 async def test_a_change_is_above_the_configuration_and_goes_back_to_it(sqlite_store: Store, bus: RedisBus) -> None:

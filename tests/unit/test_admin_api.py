@@ -33,7 +33,7 @@ async def admin(sqlite_store: Store, bus: RedisBus) -> AsyncIterator[httpx.Async
 
 
 @pytest.mark.parametrize(
-    "path", ["/api/sessions", "/api/sessions/x", "/api/sessions/x/messages", "/api/usage", "/metrics"]
+    "path", ["/api/v1/sessions", "/api/v1/sessions/x", "/api/v1/sessions/x/messages", "/api/v1/usage", "/metrics"]
 )
 @pytest.mark.parametrize(
     "headers",
@@ -54,6 +54,14 @@ async def test_nobody_gets_in_without_the_token(
 def test_there_is_no_api_without_a_token(token: str) -> None:
     with pytest.raises(ConfigError, match="admin token is empty"):
         AdminToken(token, CLOCK)
+
+
+@pytest.mark.parametrize("path", ["usage", "sessions?limit=1", "people/telegram:1", "openapi.json", "nothing"])
+async def test_the_paths_without_a_version_answer_alike(admin: httpx.AsyncClient, path: str) -> None:
+    old, new = await admin.get(f"/api/{path}"), await admin.get(f"/api/v1/{path}")
+    assert (old.status_code, old.text) == (new.status_code, new.text)
+    admin.headers.pop("Authorization")
+    assert (await admin.get(f"/api/{path}")).status_code == (await admin.get(f"/api/v1/{path}")).status_code
 
 
 async def test_health_needs_no_token(admin: httpx.AsyncClient) -> None:
@@ -153,12 +161,12 @@ async def test_metrics_show_the_bus(admin: httpx.AsyncClient, bus: RedisBus) -> 
 async def test_the_queue_is_told_in_figures(admin: httpx.AsyncClient, bus: RedisBus) -> None:
     await bus.intake.enqueue(message(ADA, 1, "waiting"))
     await bus.operator.report_channel("telegram", "connected", ttl_s=30)
-    found = (await admin.get("/api/queue")).json()
+    found = (await admin.get("/api/v1/queue")).json()
     assert (found["messages"], found["lanes_ready"], found["lanes_running"], found["dead_letters"]) == (1, 1, 0, 0)
     assert found["oldest_wait_ms"] >= 0
     assert found["channels"] == {"telegram": "connected"}
     await bus.operator.note_queue(await bus.operator.figures())
-    [past] = (await admin.get("/api/queue/past")).json()
+    [past] = (await admin.get("/api/v1/queue/past")).json()
     assert past["messages"] == 1
     assert past.keys() <= found.keys()
 
@@ -173,17 +181,17 @@ async def test_the_documentation_opens_in_a_browser_and_lists_every_route(sqlite
     app = app_of(sqlite_store, bus)
     async with client_of(app) as client:
         await signed_in(client)
-        page = await client.get("/api/docs")
+        page = await client.get("/api/v1/docs")
         assert page.status_code == 200
-        for route in ("/healthz", "/readyz", "/metrics", "/api/sessions/{session_id}/compact"):
+        for route in ("/healthz", "/readyz", "/metrics", "/api/v1/sessions/{session_id}/compact"):
             assert f"<code>{route}</code>" in page.text
         others = await client.get("/sessions")
         assert page.headers["content-security-policy"] == others.headers["content-security-policy"]
         assert '<link rel="icon" href="data:,">' in page.text, "else a browser asks for one, in vain"
-        assert (await client.get("/api/openapi.json")).json()["info"]["title"] == "Trivet"
+        assert (await client.get("/api/v1/openapi.json")).json()["info"]["title"] == "Trivet"
         client.cookies.clear()
-        refused = await client.get("/api/docs")
-    assert (refused.status_code, refused.headers["location"]) == (303, "/login?next=%2Fapi%2Fdocs")
+        refused = await client.get("/api/v1/docs")
+    assert (refused.status_code, refused.headers["location"]) == (303, "/login?next=%2Fapi%2Fv1%2Fdocs")
 
 
 def every_route(router: Any) -> list[tuple[str, str]]:
@@ -201,7 +209,7 @@ async def test_no_route_is_open_but_those_that_say_only_whether_we_are_well(sqli
     """Whatever is added later; and a password that a browser adds by itself changes nothing."""
     app = app_of(sqlite_store, bus)
     routes = every_route(app)
-    assert {"/api/links/1", "/api/places/1", "/api/grants", "/api/pairings"} <= {path for _, path in routes}
+    assert {"/api/v1/links/1", "/api/v1/places/1", "/api/v1/grants", "/api/v1/pairings"} <= {path for _, path in routes}
     async with client_of(app) as client:
         client.headers.pop("Authorization")
         answers = {(method, path): await client.request(method, path) for method, path in routes}
@@ -231,7 +239,7 @@ async def test_nobody_s_body_is_waited_for_before_he_may_ask(
 ) -> None:
     """It never comes here, so whoever read it first would answer nothing."""
     lines = (f"{name}: {value}" for name, value in {"Content-Length": 1_000, **headers}.items())
-    head = "\r\n".join(["PUT /api/limits/guest HTTP/1.1", "Host: 127.0.0.1", *lines, "", ""])
+    head = "\r\n".join(["PUT /api/v1/limits/guest HTTP/1.1", "Host: 127.0.0.1", *lines, "", ""])
     with listen("127.0.0.1", 0, "http.port") as listener:
         async with http_served(app_of(sqlite_store, bus), listener, grace_s=1):
             reader, writer = await asyncio.open_connection(*listener.getsockname())
@@ -248,13 +256,13 @@ async def test_an_order_has_a_length(admin: httpx.AsyncClient) -> None:
             yield b" " * 65_536
 
     for content in (b" " * (ADMIN_BODY_BYTES_MAX + 1), pieces()):
-        answer = await admin.put("/api/limits/guest", content=content)
+        answer = await admin.put("/api/v1/limits/guest", content=content)
         assert answer.status_code == 413
         assert str(ADMIN_BODY_BYTES_MAX) in answer.json()["detail"]
 
 
 async def test_a_page_whose_name_leads_to_us_hears_nothing(admin: httpx.AsyncClient) -> None:
     """Not even whether we are well."""
-    for path in ("/healthz", "/api/sessions"):
+    for path in ("/healthz", "/api/v1/sessions"):
         answer = await admin.get(path, headers={"Host": "evil.example"})
         assert (answer.status_code, "http.hosts" in answer.json()["detail"]) == (421, True)

@@ -36,10 +36,10 @@ async def test_a_users_belongings_are_exported_and_erased(
         await converse(sqlite_store, key, number)
     await sqlite_store.access.put_grant(Grant(ADA, GrantRole.MEMBER, "cli", 1))
     await keeper_of(sqlite_store, bus).project()
-    document = (await admin.get("/api/users/telegram:1/-100/export")).json()
+    document = (await admin.get("/api/v1/users/telegram:1/-100/export")).json()
     assert document["owner"] == "telegram:1"
     assert {row["key"] for row in document["sessions"]} == {"telegram:1", "telegram:1/-100"}
-    erased = (await admin.delete("/api/users/telegram:1")).json()
+    erased = (await admin.delete("/api/v1/users/telegram:1")).json()
     assert erased["key"] == "telegram:1"
     assert erased["rows"]["sessions"] == 2
     assert (await bus.access.view(ADA)).granted is None
@@ -52,9 +52,9 @@ async def test_what_works_for_a_user_ends_before_he_is_erased(admin: httpx.Async
         await made.agents.spawn(made.context, SubOrder("explore", CleanText("look around")))
         await until(lambda: made.began)
         (run,) = made.began
-        await admin.delete("/api/users/telegram:999")
+        await admin.delete("/api/v1/users/telegram:999")
         assert not run.is_ended
-        assert "sub_tasks" in (await admin.delete(f"/api/users/{run.task.key.owner}")).json()["rows"]
+        assert "sub_tasks" in (await admin.delete(f"/api/v1/users/{run.task.key.owner}")).json()["rows"]
         assert run.gone.is_set()
         assert await made.newest() == []
 
@@ -68,7 +68,7 @@ async def test_the_files_of_an_erased_user_go_with_him(sqlite_store: Store, bus:
         inbox.mkdir(parents=True)
         (inbox / "photo.png").write_bytes(b"a picture")
     async with client_of(app_of(sqlite_store, bus, workspaces=tmp_path / "workspaces")) as admin:
-        erased = (await admin.delete("/api/users/telegram:1", headers=HEADERS)).json()
+        erased = (await admin.delete("/api/v1/users/telegram:1", headers=HEADERS)).json()
     assert erased["rows"]["workspaces"] == 2
     assert [home.name for home in (tmp_path / "workspaces").iterdir()] == [folder_name(bob)]
 
@@ -78,12 +78,12 @@ async def test_the_dead_letters_of_an_erased_user_go_with_him(admin: httpx.Async
     ben = SessionKey("telegram", "2")
     for number, key in enumerate((ADA, SessionKey("telegram", "1", ("-100",)), ben), 1):
         await bury(bus, message(key, number, "poison"))
-    erased = (await admin.delete("/api/users/telegram:1")).json()
+    erased = (await admin.delete("/api/v1/users/telegram:1")).json()
     assert erased["rows"] == {"dead_letters": 2}
     assert [letter.message and letter.message.key for letter in await bus.operator.dead_letters(10)] == [ben]
 
 
 async def test_belongings_are_the_operators_business_only(admin: httpx.AsyncClient) -> None:
-    for method, path in (("GET", "/api/users/telegram:1/export"), ("DELETE", "/api/users/telegram:1")):
+    for method, path in (("GET", "/api/v1/users/telegram:1/export"), ("DELETE", "/api/v1/users/telegram:1")):
         assert (await admin.request(method, path, headers={"Authorization": ""})).status_code == 401
-    assert (await admin.delete("/api/users/nonsense")).status_code == 422
+    assert (await admin.delete("/api/v1/users/nonsense")).status_code == 422

@@ -36,7 +36,7 @@ class TestDeliveries:
         receipt = Receipt(replace(sent, updated_at_ms=CLOCK.now_ms()), ADA, "telegram")
         await bus.deliveries.finish("telegram", pending.entry_id, receipt)
         await sqlite_store.outbox.record_receipts([receipt])
-        names = [hop["name"] for hop in (await admin.get("/api/trace/telegram:bot:1:1")).json()]
+        names = [hop["name"] for hop in (await admin.get("/api/v1/trace/telegram:bot:1:1")).json()]
         assert names == [
             "taken by a turn",
             "turn began",
@@ -48,11 +48,11 @@ class TestDeliveries:
             "sent",
             "receipt",
         ]
-        assert (await admin.get(f"/api/trace/{reply.id}")).json() == (
-            await admin.get(f"/api/trace/{reply.turn_id}")
+        assert (await admin.get(f"/api/v1/trace/{reply.id}")).json() == (
+            await admin.get(f"/api/v1/trace/{reply.turn_id}")
         ).json()
         for wrong in ("nobody", "K7QX2", "1700000000000-0", "%20", "%F0%9F"):
-            answer = await admin.get(f"/api/trace/{wrong}")
+            answer = await admin.get(f"/api/v1/trace/{wrong}")
             assert answer.status_code == 404
             assert "nothing is known of" in answer.json()["detail"]
 
@@ -90,28 +90,28 @@ class TestDeliveries:
 
     @staticmethod
     async def names(admin: httpx.AsyncClient, wanted: str) -> list[str]:
-        return [hop["name"] for hop in (await admin.get(f"/api/trace/{wanted}")).raise_for_status().json()]
+        return [hop["name"] for hop in (await admin.get(f"/api/v1/trace/{wanted}")).raise_for_status().json()]
 
     async def test_the_newest_are_listed(self, admin: httpx.AsyncClient, sqlite_store: Store, bus: RedisBus) -> None:
         reply = await answered_reply(sqlite_store, bus)
-        (row,) = (await admin.get("/api/deliveries", params={"key": str(ADA)})).json()
+        (row,) = (await admin.get("/api/v1/deliveries", params={"key": str(ADA)})).json()
         assert (row["reply_id"], row["state"], row["chunks_sent"]) == (reply.id, "pending", 0)
-        assert (await admin.get("/api/deliveries", params={"key": "telegram:2"})).json() == []
-        assert (await admin.get("/api/deliveries", params={"key": "nonsense"})).status_code == 422
+        assert (await admin.get("/api/v1/deliveries", params={"key": "telegram:2"})).json() == []
+        assert (await admin.get("/api/v1/deliveries", params={"key": "nonsense"})).status_code == 422
 
     async def test_a_dead_letter_is_shown_tried_again_and_dropped(
         self, admin: httpx.AsyncClient, bus: RedisBus
     ) -> None:
         for number in (1, 2):
             await bury(bus, message(ADA, number, f"poison {number}"))
-        second, first = (await admin.get("/api/dead-letters")).json()
+        second, first = (await admin.get("/api/v1/dead-letters")).json()
         assert (first["message_id"], first["text"]) == ("telegram:bot:1:1", "poison 1")
-        hops = [hop["name"] for hop in (await admin.get("/api/trace/telegram:bot:1:1")).json()]
+        hops = [hop["name"] for hop in (await admin.get("/api/v1/trace/telegram:bot:1:1")).json()]
         assert hops == ["received", "dead letter"]
-        assert (await admin.post(f"/api/dead-letters/{first['id']}/retry")).status_code == 204
-        assert (await admin.delete(f"/api/dead-letters/{second['id']}")).status_code == 204
-        assert (await admin.delete(f"/api/dead-letters/{second['id']}")).status_code == 404
-        assert (await admin.post("/api/dead-letters/nonsense/retry")).status_code == 404
+        assert (await admin.post(f"/api/v1/dead-letters/{first['id']}/retry")).status_code == 204
+        assert (await admin.delete(f"/api/v1/dead-letters/{second['id']}")).status_code == 204
+        assert (await admin.delete(f"/api/v1/dead-letters/{second['id']}")).status_code == 404
+        assert (await admin.post("/api/v1/dead-letters/nonsense/retry")).status_code == 404
         assert (await bus.lanes.depth(ADA))[0] == 1
 
 

@@ -45,47 +45,47 @@ async def family(store: Store) -> Session:
 
 async def test_children_are_sessions_of_their_own_channel(admin: httpx.AsyncClient, sqlite_store: Store) -> None:
     session = await family(sqlite_store)
-    first, second = (await admin.get(f"/api/sessions/{session.id}/children")).json()
+    first, second = (await admin.get(f"/api/v1/sessions/{session.id}/children")).json()
     assert (first["id"], first["channel"], first["parent_session_id"]) == ("s-k1", "subagent:explore", session.id)
     assert (first["status"], first["title"], first["is_current"]) == ("closed", "label of k1", False)
     assert (second["id"], second["tokens"], second["cost"]) == ("s-k2", 110, 0.5)
-    assert (await admin.get("/api/sessions/s-k1/children")).json() == []
+    assert (await admin.get("/api/v1/sessions/s-k1/children")).json() == []
 
 
 @pytest.mark.parametrize("view", ["children", "tree"])
 async def test_an_unknown_session_has_no_family(admin: httpx.AsyncClient, view: str) -> None:
-    answer = await admin.get(f"/api/sessions/none/{view}")
+    answer = await admin.get(f"/api/v1/sessions/none/{view}")
     assert answer.status_code == 404
     assert answer.json() == {"detail": "there is no session 'none'"}
 
 
 async def test_the_operators_list_shows_sub_agents(admin: httpx.AsyncClient, sqlite_store: Store) -> None:
     session = await family(sqlite_store)
-    rows = {row["id"]: row for row in (await admin.get("/api/sessions")).json()}
+    rows = {row["id"]: row for row in (await admin.get("/api/v1/sessions")).json()}
     assert set(rows) == {session.id, "s-k1", "s-k2", "s-c1"}
     assert rows[session.id]["channel"] == "telegram"
     assert {id_: row["children_count"] for id_, row in rows.items() if row["children_count"]} == {
         session.id: 2,
         "s-k2": 1,
     }
-    (own,) = (await admin.get("/api/sessions", params={"sub_agents": False})).json()
+    (own,) = (await admin.get("/api/v1/sessions", params={"sub_agents": False})).json()
     assert own == rows[session.id]
-    one = (await admin.get("/api/sessions/s-c1")).json()
+    one = (await admin.get("/api/v1/sessions/s-c1")).json()
     assert one == rows["s-c1"]
     assert one["parent_session_id"] == "s-k2"
-    assert (await admin.get(f"/api/sessions/{session.id}")).json() == rows[session.id]
+    assert (await admin.get(f"/api/v1/sessions/{session.id}")).json() == rows[session.id]
 
 
 async def test_a_childs_messages_are_read_like_any(admin: httpx.AsyncClient, sqlite_store: Store) -> None:
     await family(sqlite_store)
-    [message] = (await admin.get("/api/sessions/s-c1/messages")).json()
+    [message] = (await admin.get("/api/v1/sessions/s-c1/messages")).json()
     assert (message["role"], message["text"]) == ("assistant", "here")
-    assert (await admin.post("/api/sessions/s-c1/compact")).status_code == 409
+    assert (await admin.post("/api/v1/sessions/s-c1/compact")).status_code == 409
 
 
 async def test_a_tree_is_nested_and_says_how_each_stands(admin: httpx.AsyncClient, sqlite_store: Store) -> None:
     session = await family(sqlite_store)
-    root = (await admin.get(f"/api/sessions/{session.id}/tree")).json()
+    root = (await admin.get(f"/api/v1/sessions/{session.id}/tree")).json()
     assert (root["id"], root["depth"], root["task"]) == (session.id, 0, None)
     first, second = root["children"]
     assert [root["children_count"], first["children_count"], second["children_count"]] == [2, 0, 1]
@@ -97,22 +97,22 @@ async def test_a_tree_is_nested_and_says_how_each_stands(admin: httpx.AsyncClien
     assert (task["id"], task["type"], task["state"], task["duration_ms"]) == ("c1", "explore", "completed", 2_500)
     assert (task["parent_session_id"], task["tokens"], task["cost"]) == ("s-k2", 110, 0.5)
     assert grandchild["children"] == []
-    assert (await admin.get("/api/sessions/s-k2/tree")).json()["children"][0]["depth"] == 1
+    assert (await admin.get("/api/v1/sessions/s-k2/tree")).json()["children"][0]["depth"] == 1
 
 
 async def test_the_trees_of_two_people_are_apart(admin: httpx.AsyncClient, sqlite_store: Store) -> None:
     await family(sqlite_store)
     other = await conversation(sqlite_store, BOB)
     await opened(sqlite_store, other, "o1")
-    root = (await admin.get(f"/api/sessions/{other.id}/tree")).json()
+    root = (await admin.get(f"/api/v1/sessions/{other.id}/tree")).json()
     assert [child["id"] for child in root["children"]] == ["s-o1"]
-    assert [row["id"] for row in (await admin.get(f"/api/sessions?key={BOB}")).json()] == ["s-o1", other.id]
+    assert [row["id"] for row in (await admin.get(f"/api/v1/sessions?key={BOB}")).json()] == ["s-o1", other.id]
 
 
 async def test_the_documentation_says_what_a_tree_is(admin: httpx.AsyncClient) -> None:
-    paths = (await admin.get("/api/openapi.json")).json()["paths"]
-    assert "nested" in paths["/api/sessions/{session_id}/tree"]["get"]["description"]
-    assert "404" in paths["/api/sessions/{session_id}/children"]["get"]["description"]
+    paths = (await admin.get("/api/v1/openapi.json")).json()["paths"]
+    assert "nested" in paths["/api/v1/sessions/{session_id}/tree"]["get"]["description"]
+    assert "404" in paths["/api/v1/sessions/{session_id}/children"]["get"]["description"]
 
 
 async def test_the_command_draws_the_tree(sqlite_store: Store) -> None:
@@ -141,14 +141,14 @@ def test_a_session_and_a_key_are_too_much() -> None:
 @pytest.mark.parametrize(
     ("path", "refusal"),
     [
-        ("/api/sessions/a%00b/children", 422),
-        ("/api/sessions/%00/tree", 422),
-        ("/api/tasks/%00", 422),
-        ("/api/tasks?session=%00", 422),
-        ("/api/sessions?offset=99999999999999999999", 422),
-        ("/api/sessions/s/messages?after_seq=99999999999999999999", 422),
-        ("/api/sessions/%F0%9F%98%80%20%22%27%3B--/children", 404),
-        ("/api/sessions/" + "s" * 5_000 + "/tree", 404),
+        ("/api/v1/sessions/a%00b/children", 422),
+        ("/api/v1/sessions/%00/tree", 422),
+        ("/api/v1/tasks/%00", 422),
+        ("/api/v1/tasks?session=%00", 422),
+        ("/api/v1/sessions?offset=99999999999999999999", 422),
+        ("/api/v1/sessions/s/messages?after_seq=99999999999999999999", 422),
+        ("/api/v1/sessions/%F0%9F%98%80%20%22%27%3B--/children", 404),
+        ("/api/v1/sessions/" + "s" * 5_000 + "/tree", 404),
     ],
 )
 async def test_what_cannot_be_is_refused_on_every_database(
@@ -164,7 +164,7 @@ async def test_the_list_is_filtered_by_parent_and_by_channel(store: Store, bus: 
     async with client_of(app_of(store, bus)) as admin:
 
         async def ids(query: str) -> set[str]:
-            return {row["id"] for row in (await admin.get(f"/api/sessions?{query}")).json()}
+            return {row["id"] for row in (await admin.get(f"/api/v1/sessions?{query}")).json()}
 
         assert await ids(f"parent_session_id={session.id}") == {"s-k1", "s-k2"}
         assert await ids("parent_session_id=none") == set()
@@ -179,7 +179,7 @@ async def test_the_list_is_filtered_by_parent_and_by_channel(store: Store, bus: 
 
 @pytest.mark.parametrize("query", ["channel=", "channel=subagent:", "channel=%25", "channel=a:b", "parent_session_id="])
 async def test_a_filter_that_can_match_nothing_is_refused_with_the_reason(admin: httpx.AsyncClient, query: str) -> None:
-    answer = await admin.get(f"/api/sessions?{query}")
+    answer = await admin.get(f"/api/v1/sessions?{query}")
     assert answer.status_code == 422
     assert query.partition("=")[0] in answer.text
     assert "such as subagent:explore" in answer.text or "at least 1 character" in answer.text
@@ -200,12 +200,12 @@ async def test_the_command_prints_the_rows_of_the_api(
 
     monkeypatch.setattr("gateway.ops.cli.sessions.checked_store", opened_store)
     await print_list(settings, None, as_json=True)
-    rows = (await admin.get("/api/sessions?channel=telegram")).json()
+    rows = (await admin.get("/api/v1/sessions?channel=telegram")).json()
     assert json.loads(capsys.readouterr().out) == rows
     await print_trees(settings, session.id, None, as_json=True)
     [tree] = json.loads(capsys.readouterr().out)
     assert {child["id"] for child in tree["children"]} == {"s-k1", "s-k2"}
-    assert tree.keys() == (await admin.get(f"/api/sessions/{session.id}/tree")).json().keys()
+    assert tree.keys() == (await admin.get(f"/api/v1/sessions/{session.id}/tree")).json().keys()
     with pytest.raises(NoSuchSession, match="there is no session none"):
         await print_trees(settings, "none", None, as_json=True)
 

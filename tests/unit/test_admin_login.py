@@ -15,8 +15,8 @@ from tests.doubles import ManualClock
 from tests.parts.operator_api import TOKEN, app_of, client_of, signed_in
 
 OURS = {"Sec-Fetch-Site": "same-origin"}
-ACTS = (("DELETE", "/api/dead-letters/0-0"), ("POST", "/api/dead-letters/0-0/retry"))
-READS = ("/api/tasks", "/api/sessions", "/api/people", "/api/overview", "/api/audit", "/metrics")
+ACTS = (("DELETE", "/api/v1/dead-letters/0-0"), ("POST", "/api/v1/dead-letters/0-0/retry"))
+READS = ("/api/v1/tasks", "/api/v1/sessions", "/api/v1/people", "/api/v1/overview", "/api/v1/audit", "/metrics")
 PAGES = ("/", "/sessions", "/session?id=x", "/people", "/person?key=telegram:1", "/queue", "/trace?id=x", "/tasks")
 
 

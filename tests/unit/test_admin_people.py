@@ -32,7 +32,7 @@ async def admin(sqlite_store: Store, bus: RedisBus) -> AsyncIterator[httpx.Async
 
 
 async def actions(admin: httpx.AsyncClient) -> list[tuple[str, str]]:
-    return [(line["action"], line["subject"]) for line in (await admin.get("/api/audit")).json()]
+    return [(line["action"], line["subject"]) for line in (await admin.get("/api/v1/audit")).json()]
 
 
 async def test_a_person_stands_with_name_role_usage_and_places(
@@ -42,23 +42,23 @@ async def test_a_person_stands_with_name_role_usage_and_places(
     await bus.operator.note_names({ADA: "Ada Lovelace"})
     await sqlite_store.access.put_grant(Grant(ADA, GrantRole.MEMBER, "admin", 1, CleanText("an old friend")))
     await bus.intake.enqueue(message(ADA, 2, "waiting"))
-    [found] = (await admin.get("/api/people", params={"q": "lovelace"})).json()
+    [found] = (await admin.get("/api/v1/people", params={"q": "lovelace"})).json()
     assert (found["key"], found["name"], found["role"]) == (str(ADA), "Ada Lovelace", "member")
     assert (found["turns"], found["tokens"], found["cost"], found["lanes"]) == (1, 15, 0.25, 1)
-    whole = (await admin.get(f"/api/people/{ADA}")).json()
+    whole = (await admin.get(f"/api/v1/people/{ADA}")).json()
     assert found.items() <= whole.items()
     assert whole["places"] == [{"key": str(ADA), "waiting": 1, "running": False}]
     assert (whole["reason"], whole["limits"], whole["accounts"]) == ("an old friend", None, [str(ADA)])
-    await admin.put(f"/api/limits/{ADA}", json={"turns": 3})
-    assert (await admin.get(f"/api/people/{ADA}")).json()["limits"]["turns"] == 3
-    assert (await admin.get("/api/people/telegram:404")).status_code == 404
-    assert (await admin.get("/api/people", params={"q": "nobody"})).json() == []
+    await admin.put(f"/api/v1/limits/{ADA}", json={"turns": 3})
+    assert (await admin.get(f"/api/v1/people/{ADA}")).json()["limits"]["turns"] == 3
+    assert (await admin.get("/api/v1/people/telegram:404")).status_code == 404
+    assert (await admin.get("/api/v1/people", params={"q": "nobody"})).json() == []
 
 
 async def test_who_is_erased_leaves_no_name(admin: httpx.AsyncClient, sqlite_store: Store, bus: RedisBus) -> None:
     await converse(sqlite_store, ADA, 1)
     await bus.operator.note_names({ADA: "Ada Lovelace"})
-    assert (await admin.delete(f"/api/users/{ADA}")).status_code == 200
+    assert (await admin.delete(f"/api/v1/users/{ADA}")).status_code == 200
     assert await bus.operator.names() == {}
     assert await actions(admin) == [("user.erase", "erased")]
 
@@ -71,7 +71,7 @@ async def test_conversations_are_searched_by_what_was_said_and_by_name(
     await bus.operator.note_names({SessionKey("slack", "U1"): "Grace"})
 
     async def found(**asked: object) -> list[str]:
-        answer = await admin.get("/api/sessions", params={name: str(value) for name, value in asked.items()})
+        answer = await admin.get("/api/v1/sessions", params={name: str(value) for name, value in asked.items()})
         return [row["id"] for row in answer.raise_for_status().json()]
 
     assert await found(q="QUESTION 1") == [first.id]
@@ -80,33 +80,33 @@ async def test_conversations_are_searched_by_what_was_said_and_by_name(
     assert await found(cost_min=1) == []
     assert await found(since="2200-01-01") == []
     assert len(await found(until="2200-01-01")) == 2
-    assert (await admin.get("/api/sessions?since=yesterday")).status_code == 422
+    assert (await admin.get("/api/v1/sessions?since=yesterday")).status_code == 422
 
 
 async def test_the_operator_writes_to_a_chat_and_the_transcript_says_so(
     admin: httpx.AsyncClient, sqlite_store: Store, bus: RedisBus
 ) -> None:
     session = await talk(sqlite_store, ANN, "hello", number=1)
-    answer = await admin.post(f"/api/sessions/{session.id}/say", json={"text": " I am Grace. "})
+    answer = await admin.post(f"/api/v1/sessions/{session.id}/say", json={"text": " I am Grace. "})
     assert answer.status_code == 202
     sent = await sqlite_store.outbox.committed(answer.json()["reply_id"])
     assert sent is not None
     assert (sent.text, sent.address, sent.kind) == ("I am Grace.", CHAT, ReplyKind.NOTICE)
     [pending] = await bus.deliveries.replies("telegram", "c1", count=9, wait_s=1)
     assert pending.reply == sent
-    said = (await admin.get(f"/api/sessions/{session.id}/messages")).json()
+    said = (await admin.get(f"/api/v1/sessions/{session.id}/messages")).json()
     assert (said[-1]["kind"], said[-1]["text"]) == ("note", f"{OPERATOR_WROTE}\n\nI am Grace.")
     assert await actions(admin) == [("session.say", f"session:{session.id}")]
     for body in ({"text": ""}, {"text": "x" * 4001}, {}):
-        assert (await admin.post(f"/api/sessions/{session.id}/say", json=body)).status_code == 422
-    assert (await admin.post("/api/sessions/none/say", json={"text": "x"})).status_code == 404
+        assert (await admin.post(f"/api/v1/sessions/{session.id}/say", json=body)).status_code == 422
+    assert (await admin.post("/api/v1/sessions/none/say", json={"text": "x"})).status_code == 404
 
 
 async def test_orders_go_to_the_lane_and_are_written_down(
     admin: httpx.AsyncClient, sqlite_store: Store, bus: RedisBus
 ) -> None:
     session = await talk(sqlite_store, ANN, "hello", number=1)
-    path = f"/api/sessions/{session.id}"
+    path = f"/api/v1/sessions/{session.id}"
     assert (await admin.post(f"{path}/retry")).status_code == 202
     assert (await admin.post(f"{path}/compact", json={"focus": "tea"})).status_code == 202
     assert (await bus.lanes.depth(ANN))[0] == 2
@@ -124,7 +124,7 @@ async def test_where_nothing_was_answered_it_is_not_known_where_to_write(
 ) -> None:
     session = await converse(sqlite_store, ADA, 1)
     for order in ("retry", "say"):
-        answer = await admin.post(f"/api/sessions/{session.id}/{order}", json={"text": "x"})
+        answer = await admin.post(f"/api/v1/sessions/{session.id}/{order}", json={"text": "x"})
         assert (answer.status_code, "not known where" in answer.json()["detail"]) == (409, True)
     assert await actions(admin) == []
 
@@ -132,14 +132,14 @@ async def test_where_nothing_was_answered_it_is_not_known_where_to_write(
 async def test_schedules_and_memory_are_listed_and_ended(admin: httpx.AsyncClient, sqlite_store: Store) -> None:
     await sqlite_store.schedules.add(schedule("s1", ANN), active_max=9)
     await sqlite_store.memories.remember(ANN, CleanText("likes tea"), now_ms=CLOCK.now_ms())
-    [coming] = (await admin.get("/api/schedules")).json()
+    [coming] = (await admin.get("/api/v1/schedules")).json()
     assert (coming["owner"], coming["number"]) == (str(ANN), 1)
-    assert (await admin.get("/api/schedules?key=slack:U2")).json() == []
-    [fact] = (await admin.get(f"/api/memory?key={ANN}")).json()
+    assert (await admin.get("/api/v1/schedules?key=slack:U2")).json() == []
+    [fact] = (await admin.get(f"/api/v1/memory?key={ANN}")).json()
     assert (fact["text"], fact["number"], fact["origin"]) == ("likes tea", 1, "told")
-    for path in (f"/api/schedules/{ANN}?number=1", f"/api/memory/{ANN}?number=1"):
+    for path in (f"/api/v1/schedules/{ANN}?number=1", f"/api/v1/memory/{ANN}?number=1"):
         assert [(await admin.delete(path)).status_code for _ in range(2)] == [204, 404]
-    assert (await admin.get("/api/schedules")).json() == (await admin.get(f"/api/memory?key={ANN}")).json() == []
+    assert (await admin.get("/api/v1/schedules")).json() == (await admin.get(f"/api/v1/memory?key={ANN}")).json() == []
     subject = f"user:{ANN}"
     assert await actions(admin) == [("memory.forget", subject), ("schedule.cancel", subject)]
 
@@ -157,7 +157,7 @@ async def test_the_overview_and_the_models_tell_of_the_last_day(
         tally.add(MODEL_OUTCOMES, "openai/x", outcome)
     tally.time(MODEL_SECONDS, 400, "openai/x")
     await bus.operator.add_counts(tally.take())
-    now = (await admin.get("/api/overview")).json()
+    now = (await admin.get("/api/v1/overview")).json()
     assert (now["ready"], now["queue"]["messages"]) == (False, 1)
     assert (now["model_calls"], now["model_errors"], now["cost_today"], now["tokens_today"]) == (3, 1, 0.25, 15)
     assert (now["p50_ms"], round(now["p95_ms"])) == (750.0, 975)
@@ -166,10 +166,10 @@ async def test_the_overview_and_the_models_tell_of_the_last_day(
     assert sum(span["failures"] for span in now["past"]) == 1
     assert now["per_minute"] > 0
     assert [hour["cost"] for hour in now["hours"]] == [0.25]
-    [asked, used] = (await admin.get("/api/models")).json()[::-1]
+    [asked, used] = (await admin.get("/api/v1/models")).json()[::-1]
     assert (asked["model"], asked["answered"], asked["failed"], asked["p50_ms"]) == ("openai/x", 2, 1, 375.0)
     assert (used["model"], used["calls_today"], used["cost_today"]) == ("demo/scripted", 1, 0.25)
-    assert (await admin.get("/api/settings")).json() == []
+    assert (await admin.get("/api/v1/settings")).json() == []
 
 
 async def test_what_processes_log_is_found_by_a_part_of_a_line_and_by_its_level(
@@ -191,14 +191,14 @@ async def test_what_processes_log_is_found_by_a_part_of_a_line_and_by_its_level(
     await bus.operator.add_lines(lines)
 
     async def found(**asked: str) -> list[str]:
-        answer = await admin.get("/api/logs", params=asked)
+        answer = await admin.get("/api/v1/logs", params=asked)
         return [line["level"] for line in answer.raise_for_status().json()]
 
     assert await found() == ["warning", "info"]
     assert await found(q="T_1") == ["info"]
     assert await found(level="warning") == ["warning"]
-    assert "a1B2" not in (await admin.get("/api/logs")).text
-    assert (await admin.get("/api/logs?level=loud")).status_code == 422
+    assert "a1B2" not in (await admin.get("/api/v1/logs")).text
+    assert (await admin.get("/api/v1/logs?level=loud")).status_code == 422
     await bus.operator.forget(ADA)
     assert await found() == ["warning"]
 
@@ -208,7 +208,7 @@ async def test_the_overview_says_that_the_bus_is_away_instead_of_nothing(sqlite_
     async with client_of(app_of(sqlite_store, bus)) as client:
         await converse(sqlite_store, ADA, 1)
         await bus.close()
-        now = (await client.get("/api/overview")).json()
+        now = (await client.get("/api/v1/overview")).json()
         page = await client.get("/")
     assert (now["queue"], now["ready"], now["cost_today"]) == (None, False, 0.25)
     assert "the bus does not answer" in now["reasons"]

@@ -66,7 +66,7 @@ class TestTheBoard:
         await sqlite_store.tasks.record("k1", entries=(), usage=[model_call(ann.key, 30, 12, 0.25)])
         assert await started(sqlite_store, "k2", at_ms=11_000)
         await sqlite_store.tasks.finish("k2", ending(TaskState.FAILED, at_ms=12_500))
-        rows = (await admin.get("/api/tasks")).json()
+        rows = (await admin.get("/api/v1/tasks")).json()
         assert [(row["id"], row["state"]) for row in rows] == [
             ("k3", "queued"),
             ("k1", "running"),
@@ -120,12 +120,12 @@ class TestTheBoard:
         await sqlite_store.tasks.finish("k4", ending())
         await sqlite_store.tasks.record("k1", entries=(), usage=(), doing=doing)
         said = dict(zip(("what", "tools", "sub_agents"), shown, strict=True))
-        (row,) = (await admin.get("/api/tasks", params={"state": "running"})).json()
+        (row,) = (await admin.get("/api/v1/tasks", params={"state": "running"})).json()
         assert row["doing"] == said
-        assert (await admin.get("/api/tasks/k1")).json()["doing"] == said
-        assert (await admin.get(f"/api/sessions/{ann.id}/tree")).json()["children"][0]["task"]["doing"] == said
+        assert (await admin.get("/api/v1/tasks/k1")).json()["doing"] == said
+        assert (await admin.get(f"/api/v1/sessions/{ann.id}/tree")).json()["children"][0]["task"]["doing"] == said
         await sqlite_store.tasks.finish("k1", ending())
-        assert (await admin.get("/api/tasks/k1")).json()["doing"] is None
+        assert (await admin.get("/api/v1/tasks/k1")).json()["doing"] is None
 
     async def test_whoever_sends_out_others_runs_a_tool_until_one_lives(
         self, admin: httpx.AsyncClient, sqlite_store: Store
@@ -134,7 +134,7 @@ class TestTheBoard:
         assert await started(sqlite_store, "k1")
         doing = Doing(Occupation.TOOLS, ("sub_agent",))
         await sqlite_store.tasks.record("k1", entries=(), usage=(), doing=doing)
-        shown = (await admin.get("/api/tasks/k1")).json()["doing"]
+        shown = (await admin.get("/api/v1/tasks/k1")).json()["doing"]
         assert shown == {"what": "tools", "tools": ["sub_agent"], "sub_agents": 0}
 
     @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ class TestTheBoard:
         await opened(sqlite_store, await conversation(sqlite_store), "k1")
         assert await started(sqlite_store, "k1")
         await sqlite_store.tasks.finish("k1", replace(ending(TaskState.FAILED), reason=CleanText(reason)))
-        [row] = (await admin.get("/api/tasks")).json()
+        [row] = (await admin.get("/api/v1/tasks")).json()
         assert (row["reason"], row["why"]) == (reason, why)
 
     async def test_can_be_narrowed(self, admin: httpx.AsyncClient, sqlite_store: Store) -> None:
@@ -158,7 +158,7 @@ class TestTheBoard:
         assert await started(sqlite_store, "k1")
 
         async def ids(**query: str) -> set[str]:
-            return {row["id"] for row in (await admin.get("/api/tasks", params=query)).json()}
+            return {row["id"] for row in (await admin.get("/api/v1/tasks", params=query)).json()}
 
         assert await ids() == {"k1", "k2", "k3"}
         assert await ids(state="running") == {"k1"}
@@ -167,8 +167,8 @@ class TestTheBoard:
         assert await ids(session="s-k3") == {"k3"}
         assert await ids(session=ann.id, state="queued") == {"k2"}
         assert len(await ids(limit="1")) == 1
-        assert (await admin.get("/api/tasks", params={"state": "asleep"})).status_code == 422
-        assert (await admin.get("/api/tasks", params={"limit": "0"})).status_code == 422
+        assert (await admin.get("/api/v1/tasks", params={"state": "asleep"})).status_code == 422
+        assert (await admin.get("/api/v1/tasks", params={"limit": "0"})).status_code == 422
 
     async def test_one_task_comes_with_all_that_was_said(self, admin: httpx.AsyncClient, sqlite_store: Store) -> None:
         """Scrubbed once more on its way out, by what is known now."""
@@ -177,11 +177,11 @@ class TestTheBoard:
         await sqlite_store.tasks.open(whole, wake=None)
         assert await started(sqlite_store, "k1")
         await sqlite_store.tasks.finish("k1", ending(result="b" * 6_000))
-        shown = (await admin.get("/api/tasks/k1")).json()
+        shown = (await admin.get("/api/v1/tasks/k1")).json()
         assert shown["result"] == "b" * 6_000
         assert len(shown["prompt"]) > 5_000
         assert "hunter2hunter2" not in shown["prompt"]
-        assert (await admin.get("/api/tasks/k9")).status_code == 404
+        assert (await admin.get("/api/v1/tasks/k9")).status_code == 404
 
     async def test_each_type_has_its_record(self, admin: httpx.AsyncClient, sqlite_store: Store) -> None:
         ann = await conversation(sqlite_store)
@@ -192,7 +192,7 @@ class TestTheBoard:
             assert await started(sqlite_store, id_)
             await sqlite_store.tasks.finish(id_, ending(state))
         await sqlite_store.tasks.open(asked(ann, "z", sub_type="writer"), wake=None)
-        explore, writer = (await admin.get("/api/tasks/types")).json()
+        explore, writer = (await admin.get("/api/v1/tasks/types")).json()
         assert explore == {
             "type": "explore",
             "running": 0,
@@ -221,7 +221,7 @@ class TestEvents:
         client, _ = served
         ann = await conversation(sqlite_store)
         revision = await sqlite_store.tasks.revision()
-        async with client.stream("GET", "/api/tasks/events") as stream:
+        async with client.stream("GET", "/api/v1/tasks/events") as stream:
             assert stream.headers["content-type"].startswith("text/event-stream")
             assert stream.headers["cache-control"] == "no-cache"
             lines = stream.aiter_lines()
@@ -247,7 +247,7 @@ class TestEvents:
         revision = await sqlite_store.tasks.revision()
         heard: list[list[str]] = []
         for known in (str(revision - 1), str(revision), "9" * 5_000):
-            async with client.stream("GET", "/api/tasks/events", headers={"Last-Event-ID": known}) as stream:
+            async with client.stream("GET", "/api/v1/tasks/events", headers={"Last-Event-ID": known}) as stream:
                 lines = stream.aiter_lines()
                 heard.append([await anext(lines), await anext(lines)])
                 if known == str(revision):
@@ -264,14 +264,14 @@ class TestEvents:
         """Whoever leaves makes room."""
         client, _ = served
         monkeypatch.setattr("gateway.ops.admin.tasks.LISTENERS_MAX", 1)
-        async with client.stream("GET", "/api/tasks/events") as stream:
+        async with client.stream("GET", "/api/v1/tasks/events") as stream:
             lines = stream.aiter_lines()  # held: one that nobody holds hangs up
             await anext(lines)
-            refused = await client.get("/api/tasks/events")
+            refused = await client.get("/api/v1/tasks/events")
             assert (refused.status_code, refused.headers["retry-after"]) == (503, "15")
         async with asyncio.timeout(10):
             while True:
-                async with client.stream("GET", "/api/tasks/events") as stream:
+                async with client.stream("GET", "/api/v1/tasks/events") as stream:
                     if stream.status_code == 200:
                         break
 

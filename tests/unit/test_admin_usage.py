@@ -44,7 +44,7 @@ async def spent(sqlite_store: Store) -> Store:
 
 async def test_usage_is_shown_per_user_and_day(spent: Store, bus: RedisBus) -> None:
     async with client_of(app_of(spent, bus)) as client:
-        rows = (await client.get("/api/usage")).json()
+        rows = (await client.get("/api/v1/usage")).json()
         today = datetime.now(UTC).date()
         assert [(row["key"], row["day"], row["turns"], row["cost"]) for row in rows] == [
             (str(ANN), str(today), 2, 0.5),
@@ -52,9 +52,9 @@ async def test_usage_is_shown_per_user_and_day(spent: Store, bus: RedisBus) -> N
             (str(ANN), str(today - timedelta(days=2)), 1, 0.25),
         ]
         assert (rows[0]["prompt_tokens"], rows[0]["completion_tokens"], rows[0]["cached_tokens"]) == (200, 40, 100)
-        assert (await client.get("/api/usage", params={"key": str(ANN_IN_GROUP), "days": 1})).json() == rows[:1]
-        assert (await client.get("/api/usage", params={"limit": 1, "offset": 1})).json() == rows[1:2]
-        assert (await client.get("/api/usage", params={"key": "nobody"})).status_code == 422
+        assert (await client.get("/api/v1/usage", params={"key": str(ANN_IN_GROUP), "days": 1})).json() == rows[:1]
+        assert (await client.get("/api/v1/usage", params={"limit": 1, "offset": 1})).json() == rows[1:2]
+        assert (await client.get("/api/v1/usage", params={"key": "nobody"})).status_code == 422
 
 
 async def test_metrics_count_what_was_spent_today(spent: Store, bus: RedisBus) -> None:

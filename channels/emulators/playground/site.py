@@ -158,7 +158,7 @@ class SessionsUnreachable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class AdminSessions:
-    """`GET {base_url}/api/sessions`; the token stays on this side of the page."""
+    """`GET {base_url}/api/v1/sessions`; the token stays on this side of the page."""
 
     base_url: str
     token: str
@@ -173,7 +173,7 @@ class AdminSessions:
         headers = {"Authorization": f"Bearer {self.token}"}
         try:
             async with httpx.AsyncClient(timeout=FETCH_TIMEOUT_S, trust_env=False) as client:
-                url = f"{self.base_url.rstrip('/')}/api/sessions"
+                url = f"{self.base_url.rstrip('/')}/api/v1/sessions"
                 answer = await client.get(url, headers=headers, params={"limit": SESSIONS_SHOWN_MAX})
         except (httpx.HTTPError, httpx.InvalidURL):
             raise SessionsUnreachable("the admin API cannot be reached") from None

@@ -103,8 +103,8 @@ class PlaceOrder(BaseModel):
 
 
 def access_routes(keeper: AccessService, clock: Clock) -> APIRouter:
-    """Build the routes below /api/grants, /api/pairings, /api/places and /api/approvals."""
-    router = APIRouter(prefix="/api", tags=["access"])
+    """Build the routes below /api/v1/grants, /api/v1/pairings, /api/v1/places and /api/v1/approvals."""
+    router = APIRouter(prefix="/api/v1", tags=["access"])
     _add_people(router, keeper)
     _add_strangers(router, keeper, clock)
     _add_places(router, keeper)
@@ -249,8 +249,8 @@ class LimitsView(BaseModel):
 
 
 def limit_routes(keeper: AccessService) -> APIRouter:
-    """Build the routes below /api/limits."""
-    router = APIRouter(prefix="/api/limits", tags=["access"])
+    """Build the routes below /api/v1/limits."""
+    router = APIRouter(prefix="/api/v1/limits", tags=["access"])
 
     @router.get("")
     async def limits() -> list[LimitsView]:
@@ -319,8 +319,8 @@ class AuditedView(ApiView):
 
 
 def audit_routes(book: SubTypeStore, scrubber: Scrubber) -> APIRouter:
-    """Build `GET /api/audit`."""
-    router = APIRouter(prefix="/api/audit", tags=["audit"])
+    """Build `GET /api/v1/audit`."""
+    router = APIRouter(prefix="/api/v1/audit", tags=["audit"])
 
     @router.get("")
     async def audit(

@@ -76,8 +76,8 @@ class SubTypeOrder(BaseModel):
 
 
 def agents(rows: SubTypeRows, book: SubTypeStore, scrubber: Scrubber, clock: Clock) -> APIRouter:
-    """Build the routes below /api/agents. `rows` are the types as they are configured."""
-    router = APIRouter(prefix="/api/agents", tags=["agents"])
+    """Build the routes below /api/v1/agents. `rows` are the types as they are configured."""
+    router = APIRouter(prefix="/api/v1/agents", tags=["agents"])
     desk = _Catalog(rows, book, scrubber, clock)
 
     @router.get("/profiles")

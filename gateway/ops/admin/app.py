@@ -20,7 +20,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Resp
 from fastapi.security import HTTPBearer
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette import status
-from starlette.types import ASGIApp, Message
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway.access import AccessService
 from gateway.bus.deliveries import Deliveries
@@ -170,11 +170,11 @@ def site(app: FastAPI, door: AdminToken, token: str, clock: Clock) -> APIRouter:
     _add_login(router, door, shown)
     _add_files(router, _static_files())
 
-    @router.get("/api/openapi.json", dependencies=[signed_in])
+    @router.get("/api/v1/openapi.json", dependencies=[signed_in])
     async def openapi() -> JSONResponse:
         return JSONResponse(app.openapi())
 
-    @router.get("/api/docs", dependencies=[signed_in])
+    @router.get("/api/v1/docs", dependencies=[signed_in])
     async def docs(request: Request) -> HTMLResponse:
         return shown(request, "docs", api=app.openapi())
 
@@ -182,11 +182,11 @@ def site(app: FastAPI, door: AdminToken, token: str, clock: Clock) -> APIRouter:
 
 
 _SHOWN: Final[Mapping[str, tuple[str, Mapping[str, str], str]]] = {
-    "": ("overview", {"now": "/api/overview"}, ""),
+    "": ("overview", {"now": "/api/v1/overview"}, ""),
     "sessions": (
         "sessions",
         {
-            "found": "/api/sessions?sub_agents=false&q={q}&channel={channel}&since={since}&until={until}"
+            "found": "/api/v1/sessions?sub_agents=false&q={q}&channel={channel}&since={since}&until={until}"
             "&cost_min={cost_min}&offset={offset}&key={key}"
         },
         "",
@@ -194,57 +194,57 @@ _SHOWN: Final[Mapping[str, tuple[str, Mapping[str, str], str]]] = {
     "session": (
         "session",
         {
-            "session": "/api/sessions/{id}",
-            "tree": "/api/sessions/{id}/tree",
-            "said": "/api/sessions/{id}/messages?limit=100&before_seq={before|9007199254740992}",
+            "session": "/api/v1/sessions/{id}",
+            "tree": "/api/v1/sessions/{id}/tree",
+            "said": "/api/v1/sessions/{id}/messages?limit=100&before_seq={before|9007199254740992}",
         },
         "sessions",
     ),
-    "people": ("people", {"found": "/api/people?q={q}&offset={offset}", "waiting": "/api/pairings"}, ""),
+    "people": ("people", {"found": "/api/v1/people?q={q}&offset={offset}", "waiting": "/api/v1/pairings"}, ""),
     "person": (
         "person",
         {
-            "person": "/api/people/{key}",
-            "sessions": "/api/sessions?person={key}&sub_agents=false&limit=20",
-            "facts": "/api/memory?key={key}&limit=200",
-            "schedules": "/api/schedules?key={key}",
+            "person": "/api/v1/people/{key}",
+            "sessions": "/api/v1/sessions?person={key}&sub_agents=false&limit=20",
+            "facts": "/api/v1/memory?key={key}&limit=200",
+            "schedules": "/api/v1/schedules?key={key}",
         },
         "people",
     ),
     "queue": (
         "queue",
         {
-            "now": "/api/queue",
-            "past": "/api/queue/past",
-            "letters": "/api/dead-letters",
-            "deliveries": "/api/deliveries",
+            "now": "/api/v1/queue",
+            "past": "/api/v1/queue/past",
+            "letters": "/api/v1/dead-letters",
+            "deliveries": "/api/v1/deliveries",
         },
         "",
     ),
-    "trace": ("trace", {"hops": "/api/trace/{id}"}, "queue"),
+    "trace": ("trace", {"hops": "/api/v1/trace/{id}"}, "queue"),
     "tasks": ("tasks", {}, ""),
-    "schedules": ("schedules", {"schedules": "/api/schedules?limit=500"}, ""),
-    "usage": ("usage", {"rows": "/api/usage?days={days|30}&key={key}&limit=500"}, ""),
-    "models": ("models", {"models": "/api/models", "settings": "/api/settings"}, ""),
+    "schedules": ("schedules", {"schedules": "/api/v1/schedules?limit=500"}, ""),
+    "usage": ("usage", {"rows": "/api/v1/usage?days={days|30}&key={key}&limit=500"}, ""),
+    "models": ("models", {"models": "/api/v1/models", "settings": "/api/v1/settings"}, ""),
     "settings": (
         "settings",
         {
-            "settings": "/api/settings",
-            "limits": "/api/limits",
-            "places": "/api/places",
-            "types": "/api/agents/sub-types",
+            "settings": "/api/v1/settings",
+            "limits": "/api/v1/limits",
+            "places": "/api/v1/places",
+            "types": "/api/v1/agents/sub-types",
         },
         "",
     ),
-    "logs": ("logs", {"lines": "/api/logs?q={q}&level={level}"}, ""),
-    "audit": ("audit", {"lines": "/api/audit?subject={subject}&below={below}"}, ""),
+    "logs": ("logs", {"lines": "/api/v1/logs?q={q}&level={level}"}, ""),
+    "audit": ("audit", {"lines": "/api/v1/audit?subject={subject}&below={below}"}, ""),
 }
 """Each page by its address: its template, what it asks the API, and the page of the navigation that it is under."""
 
 
 def _asked(path: str, query: Mapping[str, str]) -> tuple[str, dict[str, str]]:
-    """Return the path and the query of a request to the API: `/api/x/{key}?limit=50&days={days|30}`, where `days` is 30
-    if the page's address does not say."""
+    """Return the path and the query of a request to the API: `/api/v1/x/{key}?limit=50&days={days|30}`, where `days` is
+    30 if the page's address does not say."""
     place, _, more = path.partition("?")
 
     def filled(text: str) -> str:
@@ -304,6 +304,24 @@ _TOKEN: Final = Depends(HTTPBearer(auto_error=False, scheme_name="admin token"))
 """For the documentation: `AdminToken` judges."""
 
 
+_API: Final = "/api/"
+_VERSIONED: Final = "/api/v1/"
+
+
+class UnversionedPaths:
+    """ASGI middleware: answers the paths of before the API had a version, as long as Trivet is 0.x: `/api/x` is
+    `/api/v1/x`."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope.get("path", "")
+        if path.startswith(_API) and not path.startswith(_VERSIONED):
+            scope = {**scope, "path": _VERSIONED + path.removeprefix(_API)}
+        await self._app(scope, receive, send)
+
+
 @dataclass(frozen=True, slots=True)
 class Parts:
     """The parts of the API. `channels` are those that shall be connected, `sub_types` the types of sub-agents as
@@ -343,6 +361,7 @@ def create_app(parts: Parts, token: str) -> FastAPI:
         dependencies=[Depends(no_nul)],
         responses={422: {"model": Malformed}, **refusals(408, 413, 421)},
     )
+    app.add_middleware(UnversionedPaths)
     app.add_middleware(Guard, hosts=parts.hosts, body_bytes_max=ADMIN_BODY_BYTES_MAX, check=door.require_before_body)
     refuse_in(app, answer)
     health = Health(

@@ -245,10 +245,10 @@ class OverviewView(BaseModel):
 
 
 def overview_routes(health: Health) -> APIRouter:
-    """Build `GET /api/overview` and `GET /metrics`."""
+    """Build `GET /api/v1/overview` and `GET /metrics`."""
     router = APIRouter(tags=["health"])
 
-    @router.get("/api/overview")
+    @router.get("/api/v1/overview")
     async def overview() -> OverviewView:
         """Show how Trivet is, how much it has to do, how fast it answers and what that costs, now and over the last
         day. Agent processes report what they count every few seconds; it is kept on the bus for a day."""
@@ -276,7 +276,7 @@ def overview_routes(health: Health) -> APIRouter:
             ],
         )
 
-    @router.get("/api/logs")
+    @router.get("/api/v1/logs")
     async def logs(
         q: Annotated[str, Query(max_length=200, description="A part of the line, such as the id of a turn.")] = "",
         level: Annotated[LogLevel | None, Query(description="The least important lines that are shown.")] = None,
@@ -292,13 +292,13 @@ def overview_routes(health: Health) -> APIRouter:
         )
         return list(map(LogLineView.model_validate, islice(found, limit)))
 
-    @router.get("/api/settings")
+    @router.get("/api/v1/settings")
     async def settings() -> list[SettingView]:
         """List every setting with the value in force in this process, and where it comes from. They are read at the
         start; what may change at run time has routes of its own: limits, places, grants, types of sub-agents."""
         return list(health.settings)
 
-    @router.get("/api/models")
+    @router.get("/api/v1/models")
     async def models() -> list[ModelView]:
         """List the models that were asked today or in the last day, or that do not answer, by name."""
         spent, counts = await health.spent_today(), _together(await health.past())

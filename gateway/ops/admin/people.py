@@ -72,8 +72,8 @@ class WholePersonView(KnownPersonView):
 
 
 def known_people(store: Store, keeper: AccessService, figures: Operator, lanes: Lanes, clock: Clock) -> APIRouter:
-    """Build the routes that read below /api/people."""
-    router = APIRouter(prefix="/api/people", tags=["users"])
+    """Build the routes that read below /api/v1/people."""
+    router = APIRouter(prefix="/api/v1/people", tags=["users"])
 
     async def views(found: Sequence[KnownPerson], names: Mapping[SessionKey, str]) -> list[KnownPersonView]:
         today = day_of(clock.now_ms())
@@ -135,8 +135,8 @@ DEAD_LETTERS: Final = "dead_letters"
 
 
 def people(store: Store, erasing: PersonEraser, scrubber: Scrubber) -> APIRouter:
-    """Build the routes below /api/users. A key with a place stands for the user in it; a shared place for itself."""
-    router = APIRouter(prefix="/api/users", tags=["users"])
+    """Build the routes below /api/v1/users. A key with a place stands for the user in it; a shared place for itself."""
+    router = APIRouter(prefix="/api/v1/users", tags=["users"])
 
     @router.get("/{key:path}/export", response_class=Response)
     async def export(key: str) -> Response:
@@ -254,8 +254,8 @@ class FactView(ApiView):
 
 
 def belongings_routes(store: Store, bus: Operator) -> APIRouter:
-    """Build the routes below /api/schedules and /api/memory. Each change is a line of the audit."""
-    router = APIRouter(prefix="/api", tags=["users"])
+    """Build the routes below /api/v1/schedules and /api/v1/memory. Each change is a line of the audit."""
+    router = APIRouter(prefix="/api/v1", tags=["users"])
 
     @router.get("/schedules")
     async def schedules(key: str | None = None, limit: Limit = PAGE_DEFAULT) -> list[ScheduleView]:
@@ -314,8 +314,8 @@ class PersonView(BaseModel):
 
 
 def link_routes(links: LinkStore, keeper: AccessService, clock: Clock) -> APIRouter:
-    """Build the routes below /api/links."""
-    router = APIRouter(prefix="/api/links", tags=["access"])
+    """Build the routes below /api/v1/links."""
+    router = APIRouter(prefix="/api/v1/links", tags=["access"])
 
     @router.get("")
     async def persons() -> list[PersonView]:
@@ -359,8 +359,8 @@ class UsageView(BaseModel):
 
 
 def usage_routes(book: UsageStore, clock: Clock) -> APIRouter:
-    """Build `GET /api/usage`."""
-    router = APIRouter(prefix="/api/usage", tags=["usage"])
+    """Build `GET /api/v1/usage`."""
+    router = APIRouter(prefix="/api/v1/usage", tags=["usage"])
 
     @router.get("")
     async def usage(

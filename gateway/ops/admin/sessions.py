@@ -135,8 +135,8 @@ Channel = Annotated[
 
 
 def conversations(store: Store, bus: Operator) -> APIRouter:
-    """Build the routes that read below /api/sessions."""
-    router = APIRouter(prefix="/api/sessions", tags=["sessions"])
+    """Build the routes that read below /api/v1/sessions."""
+    router = APIRouter(prefix="/api/v1/sessions", tags=["sessions"])
 
     @router.get("")
     async def sessions(
@@ -200,8 +200,8 @@ def conversations(store: Store, bus: Operator) -> APIRouter:
 def session_orders(
     store: Store, intake: Inbound, deliveries: Deliveries, scrubber: Scrubber, clock: Clock
 ) -> APIRouter:
-    """Build the routes below /api/sessions that do something. Each is a line of the audit."""
-    router = APIRouter(prefix="/api/sessions", tags=["sessions"])
+    """Build the routes below /api/v1/sessions that do something. Each is a line of the audit."""
+    router = APIRouter(prefix="/api/v1/sessions", tags=["sessions"])
     accepted = status.HTTP_202_ACCEPTED
 
     async def enqueued(session_id: str, text: str, *, is_told: bool = False) -> Accepted:
@@ -315,9 +315,9 @@ SessionId = Annotated[str, Path(description="The id of a session, a person's or 
 
 
 def families(store: Store, clock: Clock) -> APIRouter:
-    """Build `GET /api/sessions/{id}/children` and `/tree`."""
+    """Build `GET /api/v1/sessions/{id}/children` and `/tree`."""
     book = store.tasks
-    router = APIRouter(prefix="/api/sessions", tags=["sessions"])
+    router = APIRouter(prefix="/api/v1/sessions", tags=["sessions"])
 
     @router.get("/{session_id}/children", responses=refusals(404))
     async def children(session_id: SessionId) -> list[SessionView]:
@@ -348,7 +348,7 @@ def _unknown(session_id: str) -> HTTPException:
 
 def deliveries(store: Store, bus: Operator, clock: Clock) -> APIRouter:
     """Build the routes under `/api` that follow a message on its way. None of them changes anything."""
-    router = APIRouter(prefix="/api", tags=["deliveries"])
+    router = APIRouter(prefix="/api/v1", tags=["deliveries"])
 
     @router.get("/queue")
     async def queue() -> QueueView:
@@ -385,7 +385,7 @@ def deliveries(store: Store, bus: Operator, clock: Clock) -> APIRouter:
 
 def dead_letters(store: Store, bus: Operator) -> APIRouter:
     """Build the routes that deal with dead letters."""
-    router = APIRouter(prefix="/api/dead-letters", tags=["deliveries"])
+    router = APIRouter(prefix="/api/v1/dead-letters", tags=["deliveries"])
 
     @router.post("/{entry_id}/retry", status_code=status.HTTP_204_NO_CONTENT, responses=refusals(404))
     async def retry(entry_id: str) -> None:

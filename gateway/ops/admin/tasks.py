@@ -132,8 +132,8 @@ Limit = Annotated[int, Query(ge=1, le=LIMIT_MAX)]
 
 
 def tasks(book: TaskStore, feed: BoardFeed, clock: Clock) -> APIRouter:
-    """Build the routes below /api/tasks. None of them changes anything."""
-    router = APIRouter(prefix="/api/tasks", tags=["tasks"])
+    """Build the routes below /api/v1/tasks. None of them changes anything."""
+    router = APIRouter(prefix="/api/v1/tasks", tags=["tasks"])
 
     @router.get("")
     async def board(
@@ -173,7 +173,7 @@ def tasks(book: TaskStore, feed: BoardFeed, clock: Clock) -> APIRouter:
 
 
 def _add_events(router: APIRouter, feed: BoardFeed) -> None:
-    """Add `GET /api/tasks/events`."""
+    """Add `GET /api/v1/tasks/events`."""
 
     async def seated() -> AsyncIterator[None]:
         try:
@@ -182,7 +182,7 @@ def _add_events(router: APIRouter, feed: BoardFeed) -> None:
         except TooManyListeners:
             raise HTTPException(
                 status.HTTP_503_SERVICE_UNAVAILABLE,
-                "too many listen already: ask GET /api/tasks",
+                "too many listen already: ask GET /api/v1/tasks",
                 {"Retry-After": "15"},
             ) from None
 

@@ -264,7 +264,7 @@ async def play(rig: Rig, write: Write) -> list[str]:
     async with httpx.AsyncClient(base_url=rig.admin_url, headers=headers, trust_env=False) as admin:
         sessions = await _titled_sessions(admin)
         leaks = await _leaks(admin, sessions)
-        tasks: list[Row] = (await admin.get("/api/tasks", params={"limit": 200})).raise_for_status().json()
+        tasks: list[Row] = (await admin.get("/api/v1/tasks", params={"limit": 200})).raise_for_status().json()
     missing = [sentence for platform in played for sentence in platform.missing] + leaks
     for platform in played:
         own = [session for session in sessions if session["channel"] == platform.platform]
@@ -333,7 +333,7 @@ async def _titled_sessions(admin: httpx.AsyncClient) -> list[Row]:
     """List all sessions, once each has a title of its own or time is up."""
     deadline = asyncio.get_running_loop().time() + TITLE_TIMEOUT_S
     while True:
-        sessions: list[Row] = (await admin.get("/api/sessions", params={"limit": 500})).raise_for_status().json()
+        sessions: list[Row] = (await admin.get("/api/v1/sessions", params={"limit": 500})).raise_for_status().json()
         if sessions and all(session["title"] != _SENTINEL for session in sessions):
             return sessions
         if asyncio.get_running_loop().time() > deadline:
@@ -346,7 +346,7 @@ async def _leaks(admin: httpx.AsyncClient, sessions: Sequence[Row]) -> list[str]
     forbidden = {text for step in STEPS for text in step.forbids if text in step.says}
     found = []
     for session in sessions:
-        path = f"/api/sessions/{session['id']}/messages"
+        path = f"/api/v1/sessions/{session['id']}/messages"
         body: str = (await admin.get(path, params={"limit": 500})).raise_for_status().text
         found += [f"{session['key']}: a secret is in the transcript" for text in forbidden if text in body]
     return found

@@ -91,7 +91,7 @@ async def _announce(options: UpOptions, watch: ProcessSupervisor) -> None:
         _say("not ready yet", waiting_for=", ".join(watch.unready), reasons="trivet doctor, or /readyz, says why")
         await watch.until_ready()
     base = f"http://{at(options.http_host, options.http_port)}"
-    sys.stdout.write(f"Trivet is ready: {base} (API at {base}/api/docs, metrics at {base}/metrics)\n")
+    sys.stdout.write(f"Trivet is ready: {base} (API at {base}/api/v1/docs, metrics at {base}/metrics)\n")
     sys.stdout.flush()
 
 

@@ -61,7 +61,7 @@ export class Row {
   async #fill() {
     if (this.#part(".whole").hidden) return;
     try {
-      const task = await fetched(`/api/tasks/${encodeURIComponent(this.#task.id)}`);
+      const task = await fetched(`/api/v1/tasks/${encodeURIComponent(this.#task.id)}`);
       write(this.element, ".prompt", task.prompt);
       write(this.element, ".result", task.result || (task.finished_at === null ? "not yet" : "nothing"));
       const worker = task.worker ? `, on ${task.worker}` : "";
@@ -77,7 +77,7 @@ export class Row {
   async #fillTalk() {
     if (!this.#part(".talk").open) return;
     try {
-      const path = `/api/sessions/${encodeURIComponent(this.#task.session_id)}/messages?limit=${MESSAGES}`;
+      const path = `/api/v1/sessions/${encodeURIComponent(this.#task.session_id)}/messages?limit=${MESSAGES}`;
       const said = await fetched(path);
       this.#talk.show(said);
       write(this.element, ".talk .none", said.length ? "" : "Nothing was said yet.");

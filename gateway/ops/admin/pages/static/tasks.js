@@ -10,7 +10,7 @@ const LIMIT = 200; // the hundred that are over, and as many that live
 
 const board = new Board(element("board"), rowsOf(element("task-template"), element("family-template")));
 const looks = new Looks(async () => {
-  show(...(await Promise.all([fetched(`/api/tasks?limit=${LIMIT}`), fetched("/api/tasks/types")])));
+  show(...(await Promise.all([fetched(`/api/v1/tasks?limit=${LIMIT}`), fetched("/api/v1/tasks/types")])));
 });
 
 function show(tasks, types) {
@@ -40,4 +40,4 @@ function showTypes(types) {
 }
 
 setInterval(() => board.tick(), 1000);
-follow("/api/tasks/events", { look: () => looks.again(), linked: state => looks.linked(state) });
+follow("/api/v1/tasks/events", { look: () => looks.again(), linked: state => looks.linked(state) });
