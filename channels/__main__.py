@@ -152,7 +152,13 @@ class ChannelSupervisor:
         self._stopping = stopping
         self._deps = ChannelDeps.of(bus, scrubber, clock, open_secret_capture(settings, bus.vault, scrubber, clock))
         self._parts = AdapterDeps(
-            bus.intake, bus.deliveries, bus.places, bus.answers, clock, bus.names.named(socket.gethostname())
+            bus.intake,
+            bus.deliveries,
+            bus.places,
+            bus.answers,
+            bus.access,
+            clock,
+            bus.names.named(socket.gethostname()),
         )
         self._rejections: list[str] = []
 

@@ -22,7 +22,7 @@ import uvicorn
 from starlette import status
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
@@ -56,6 +56,11 @@ class HttpLimits:
 HTTP_LIMITS: Final = HttpLimits()
 
 
+def told_plainly(refusal: HTTPException) -> JSONResponse:
+    """Answer with the reason as `detail`."""
+    return JSONResponse({"detail": refusal.detail}, refusal.status_code, refusal.headers)
+
+
 def admit_all(_request: Request) -> None:
     """Refuse nobody by the head of a request: the application does."""
 
@@ -63,8 +68,9 @@ def admit_all(_request: Request) -> None:
 class Guard:
     """ASGI middleware: refuses foreign names and whom `check` refuses, and hands on bodies of up to `body_bytes_max`.
 
-    `check` sees the head of a request and raises `HTTPException`. `hosts` are our names beside localhost; an address
-    needs none, since a page that has its own name lead to us (DNS rebinding) sends that name.
+    `check` sees the head of a request and raises `HTTPException`, which `told` turns into an answer. `hosts` are our
+    names beside localhost; an address needs none, since a page that has its own name lead to us (DNS rebinding) sends
+    that name.
     """
 
     def __init__(
@@ -74,12 +80,14 @@ class Guard:
         hosts: Collection[str],
         body_bytes_max: int,
         check: Callable[[Request], None] = admit_all,
+        told: Callable[[HTTPException], Response] = told_plainly,
         limits: HttpLimits = HTTP_LIMITS,
     ) -> None:
         self._app = app
         self._hosts = hosts
         self._body_bytes_max = body_bytes_max
         self._check = check
+        self._told = told
         self._bodies = _Bodies(limits)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -96,7 +104,7 @@ class Guard:
             with self._bodies.opened(receive, self._bytes_max(request)) as body:
                 await self._app(scope, body.receive, send)
         except HTTPException as refusal:
-            await JSONResponse({"detail": refusal.detail}, refusal.status_code, refusal.headers)(scope, receive, send)
+            await self._told(refusal)(scope, receive, send)
         except ClientDisconnect:
             return
 

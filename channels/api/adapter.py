@@ -1,7 +1,8 @@
 """Programs as a channel: a request is a message of its client, and the answer is kept until the client has it.
 
-Every process serves the port. One of them delivers an answer: it puts it on the bus, where any of them finds it, and
-calls the client's webhook if the message named one. To do either again changes nothing, so nothing is ever unknown.
+Every process serves the port, and hears what is made of every answer as long as somebody waits there. One of them
+delivers an answer: it puts it on the bus, where any of them finds it, and calls the client's webhook if the message
+named one. To do either again changes nothing, so nothing is ever unknown.
 """
 
 from __future__ import annotations
@@ -10,26 +11,25 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from typing import Final
 
 import aiohttp
 
-from channels.core.adapter import CONNECTED, InboundHandler, SendBudget, StreamCadence
-from channels.core.message import Addressing, Incoming, canonical, target_fields, text
+from channels.core.adapter import CONNECTED, InboundHandler, SendBudget
+from channels.core.message import Addressing, Incoming, RawQuote, canonical, target_fields, text
 from gateway.bus.answers import FetchedAnswer, FetchedAnswers
 from gateway.clients import CHANNEL, signature, token_of
 from gateway.contracts.commands import find_command
 from gateway.contracts.errors import BusUnavailable, OutcomeUnknown, SendFailed
 from gateway.contracts.ids import ReplyAddress, SessionKey, SessionScope
-from gateway.contracts.messages import Choice, CleanText
+from gateway.contracts.messages import Choice, CleanText, Draft
 from gateway.contracts.ports import Clock
 from gateway.limits import API_HOOK_TIMEOUT_S, API_IDS_CHARS_MAX, API_LOOK_S
 
 _ID: Final = re.compile(rf"[A-Za-z0-9_-]{{1,{API_IDS_CHARS_MAX}}}")
-_CADENCE: Final = StreamCadence(first_after_s=0.0, every_s=0.1, chars_min=1)
 
 
 class UnfitMessage(Exception):
@@ -38,13 +38,15 @@ class UnfitMessage(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ApiMessage:
-    """What a client says. `thread` is "" outside of threads; `webhook` is "" unless the answer is to be sent there."""
+    """What a client says. `thread` is "" outside of threads; `webhook` is "" unless the answer is to be sent there;
+    `before` is what was said before, where the client keeps the conversation."""
 
     client: SessionKey
     id: str
     thread: str
     text: str
     webhook: str = ""
+    before: tuple[RawQuote, ...] = ()
 
     @property
     def incoming_id(self) -> str:
@@ -88,7 +90,8 @@ class WatchedAnswer:
 
 
 class ApiAdapter:
-    """`ChannelAdapter`, `SupportsLookup`, `SupportsChoices`, `SupportsSilence`, `SupportsStreaming`."""
+    """`ChannelAdapter`, `SupportsLookup`, `SupportsChoices`, `SupportsSilence`. `drafts` yields what is made of
+    answers; None: nobody is told of them before they are whole."""
 
     name = CHANNEL
     account = f"{CHANNEL}:local"
@@ -97,6 +100,7 @@ class ApiAdapter:
         self,
         serve: Callable[[ApiAdapter, InboundHandler], AbstractAsyncContextManager[object]],
         answers: FetchedAnswers,
+        drafts: Callable[[], AsyncIterator[Draft]] | None,
         clock: Clock,
         *,
         key: str,
@@ -107,6 +111,7 @@ class ApiAdapter:
         self.state = "not listening yet"
         self._serve = serve
         self.answers = answers
+        self._drafts = drafts
         self._clock = clock
         self._webhooks = frozenset(webhooks)
         self._scope = scope
@@ -119,6 +124,9 @@ class ApiAdapter:
         async with aiohttp.ClientSession() as self._session, self._serve(self, handler):
             self.state = CONNECTED
             self._ready.set()
+            if self._drafts is not None:
+                async for draft in self._drafts():
+                    self._tell(draft.address, draft.text)
             await asyncio.Event().wait()
 
     async def until_ready(self) -> None:
@@ -151,6 +159,7 @@ class ApiAdapter:
             address=ReplyAddress(CHANNEL, message.incoming_id, target),  # of its own, so that no two share a turn
             sent_at_ms=self._clock.now_ms(),
             command=find_command(message.text),
+            quotes=message.before,
         )
 
     def watch(self, incoming_id: str) -> WatchedAnswer:
@@ -198,23 +207,6 @@ class ApiAdapter:
     ) -> tuple[str, ...] | None:
         """Return None: to put an answer again, or to call a webhook again with the same id, says nothing twice."""
         return None
-
-    def cadence(self, address: ReplyAddress) -> StreamCadence | None:
-        return _CADENCE if address.lane in self._watched else None
-
-    def is_draft(self, address: ReplyAddress) -> bool:
-        return True
-
-    async def begin_stream(self, address: ReplyAddress, chunk: ApiChunk, *, send_id: str) -> str:
-        self._tell(address, chunk.text)
-        return ""
-
-    async def go_on(self, address: ReplyAddress, chunk: ApiChunk, *, message_id: str, send_id: str) -> bool:
-        self._tell(address, chunk.text)
-        return True
-
-    async def end_stream(self, address: ReplyAddress, *, message_id: str) -> None:
-        return
 
     def _tell(self, address: ReplyAddress, draft: str | None = None) -> None:
         for watched in self._watched.get(address.lane, ()):

@@ -11,24 +11,26 @@ import contextlib
 import json
 import secrets
 import time
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from hashlib import blake2b
-from typing import Annotated, Any, Final
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from typing import Annotated, Any, Final, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
-from starlette.routing import Route
+from starlette.routing import Mount, Route
 
 from channels.api.adapter import ApiAdapter, ApiMessage, UnfitMessage, answer_fields, message_id
 from channels.core.adapter import AdapterDeps, InboundHandler
+from channels.core.message import RawQuote
 from gateway.bus.answers import FetchedAnswer
-from gateway.clients import client_of
+from gateway.clients import CHANNEL, client_of
 from gateway.config import Settings, client_key, own_hosts, webhook_host
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import SessionKey
+from gateway.contracts.messages import QuoteKind
+from gateway.contracts.sessions import GrantRole
 from gateway.http_guard import Guard, http_served
 from gateway.limits import API_BODY_BYTES_MAX, API_WAIT_MAX_S, INBOUND_CHARS_MAX
 from gateway.preflight import listen
@@ -36,6 +38,10 @@ from gateway.preflight import listen
 LAST_REQUESTS_S: Final = 2
 MODEL: Final = "trivet"
 _EVENTS: Final = "text/event-stream"
+_SPEAKERS: Final = ("user", "assistant")
+
+ClientRoles: TypeAlias = Callable[[SessionKey], Awaitable[GrantRole | None]]
+"""What a client may do; None for one that was removed."""
 
 
 class ClientMessageOrder(BaseModel):
@@ -82,43 +88,65 @@ class ChatOrder(BaseModel):
     stream: bool = False
     user: str = ""
 
-    @property
-    def thread(self) -> str:
-        """Return the thread of this chat: what `user` says, else one for each chat, as its first words tell it."""
+    def message(self, client: SessionKey, own_id: str) -> ApiMessage:
+        """Return what is said now. With `user` the conversation of that name goes on, which is kept here. Without, the
+        client keeps the conversation: it is what these messages say, however many chats begin alike, and each request
+        is a thread of its own. Raises `UnfitMessage`."""
+        newest = self.messages[-1]
+        if newest.role != "user":
+            raise UnfitMessage("the last message must be the user's: it is what is said now")
         if self.user:
-            return self.user
-        first = next((message.text for message in self.messages if message.role == "user"), "")
-        return "chat-" + blake2b(first.encode(), digest_size=8).hexdigest()
+            return ApiMessage(client, own_id, self.user, newest.text)
+        spoken = [message for message in self.messages[:-1] if message.role in _SPEAKERS and message.text]
+        before = tuple(RawQuote(QuoteKind.THREAD, message.role, message.text) for message in spoken)
+        return ApiMessage(client, own_id, own_id, newest.text, before=before)
 
 
 class ApiServer:
     """The routes, over an adapter that knows what clients say and are told."""
 
-    def __init__(self, adapter: ApiAdapter, handler: InboundHandler, *, hosts: Collection[str]) -> None:
+    def __init__(
+        self, adapter: ApiAdapter, handler: InboundHandler, roles: ClientRoles, *, hosts: Collection[str]
+    ) -> None:
         self._adapter = adapter
         self._handler = handler
+        self._roles = roles
+        table = [
+            Route("/messages", self._post_message, methods=["POST"]),
+            Route("/messages/{id}", self._get_message),
+            Route("/messages/{id}/events", self._get_events),
+            Route("/chat/completions", self._complete, methods=["POST"]),
+            Route("/models", self._models),
+        ]
         routes = [
             Route("/healthz", self._health),
-            Route("/api/v1/messages", self._post_message, methods=["POST"]),
-            Route("/api/v1/messages/{id}", self._get_message),
-            Route("/api/v1/messages/{id}/events", self._get_events),
-            Route("/v1/chat/completions", self._complete, methods=["POST"]),
-            Route("/v1/models", self._models),
+            Mount("/api/v1", routes=table),
+            Mount("/v1", routes=table),  # where clients of OpenAI's API look
         ]
         told = {UnfitMessage: _refused, ValidationError: _invalid, BusUnavailable: _away, HTTPException: _plain}
         app = Starlette(routes=routes, exception_handlers={**told})
-        self.app = Guard(app, hosts=hosts, body_bytes_max=API_BODY_BYTES_MAX, check=self._check)
+        self.app = Guard(app, hosts=hosts, body_bytes_max=API_BODY_BYTES_MAX, check=self._check, told=_told)
 
     def _check(self, request: Request) -> None:
         if request.url.path != "/healthz":
-            self._client(request)
+            self._named(request)
 
-    def _client(self, request: Request) -> SessionKey:
-        """Return who asks. Raises `HTTPException`."""
+    def _named(self, request: Request) -> SessionKey:
+        """Return whose token it is. Raises `HTTPException`."""
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         client = client_of(self._adapter.key, token.strip()) if scheme.lower() == "bearer" else None
         if client is None:
-            raise HTTPException(401, "send a client's token: Authorization: Bearer …", {"WWW-Authenticate": "Bearer"})
+            raise _unknown("send a client's token: Authorization: Bearer …")
+        return client
+
+    async def _client(self, request: Request) -> SessionKey:
+        """Return who asks. Raises `HTTPException` also for a client that was removed or blocked."""
+        client = self._named(request)
+        role = await self._roles(client)
+        if role is None:
+            raise _unknown("this client was removed: its token is worth nothing any more")
+        if role is GrantRole.BLOCKED:
+            raise HTTPException(403, "this client is blocked")
         return client
 
     async def _health(self, _request: Request) -> Response:
@@ -127,27 +155,30 @@ class ApiServer:
     # --- our own
 
     async def _post_message(self, request: Request) -> Response:
+        client = await self._client(request)
         order = ClientMessageOrder.model_validate_json(await request.body())
         own_id = order.id or secrets.token_hex(8)
-        message = ApiMessage(self._client(request), own_id, order.thread, order.text, order.webhook)
+        message = ApiMessage(client, own_id, order.thread, order.text, order.webhook)
         await self._take_in(message)
         if _EVENTS in request.headers.get("accept", ""):
             return StreamingResponse(self._events(message.incoming_id, own_id), media_type=_EVENTS)
         return self._told(own_id, await self._answered(message.incoming_id, order.wait_s))
 
     async def _get_message(self, request: Request) -> Response:
-        return self._told(request.path_params["id"], await self._known(request))
+        _, answers = await self._known(request)
+        return self._told(request.path_params["id"], answers)
 
     async def _get_events(self, request: Request) -> Response:
-        await self._known(request)
-        own_id = request.path_params["id"]
-        return StreamingResponse(self._events(message_id(self._client(request), own_id), own_id), media_type=_EVENTS)
+        incoming_id, _ = await self._known(request)
+        return StreamingResponse(self._events(incoming_id, request.path_params["id"]), media_type=_EVENTS)
 
-    async def _known(self, request: Request) -> Sequence[FetchedAnswer]:
-        answers = await self._adapter.answers.of(message_id(self._client(request), request.path_params["id"]))
+    async def _known(self, request: Request) -> tuple[str, Sequence[FetchedAnswer]]:
+        """Return the id on the bus of a message of who asks, and the answers to it. Raises `HTTPException`."""
+        incoming_id = message_id(await self._client(request), request.path_params["id"])
+        answers = await self._adapter.answers.of(incoming_id)
         if answers is None:
             raise HTTPException(404, "no message of yours has this id, or it is more than an hour old")
-        return answers
+        return incoming_id, answers
 
     def _told(self, own_id: str, answers: Sequence[FetchedAnswer]) -> Response:
         told = [answer_fields(own_id, answer.text, answer.choices, answer.id) for answer in answers]
@@ -164,17 +195,15 @@ class ApiServer:
 
     # --- OpenAI's
 
-    async def _models(self, _request: Request) -> Response:
+    async def _models(self, request: Request) -> Response:
+        await self._client(request)
         row = {"id": MODEL, "object": "model", "created": 0, "owned_by": MODEL}
         return JSONResponse({"object": "list", "data": [row]})
 
     async def _complete(self, request: Request) -> Response:
+        client, own_id = await self._client(request), secrets.token_hex(8)
         order = ChatOrder.model_validate_json(await request.body())
-        newest = order.messages[-1]
-        if newest.role != "user":
-            raise UnfitMessage("the last message must be the user's: the conversation before it is kept here")
-        own_id = secrets.token_hex(8)
-        message = ApiMessage(self._client(request), own_id, order.thread, newest.text)
+        message = order.message(client, own_id)
         await self._take_in(message)
         if order.stream:
             return StreamingResponse(self._pieces(message.incoming_id, own_id), media_type=_EVENTS)
@@ -249,6 +278,10 @@ class ApiServer:
             self._adapter.unwatch(incoming_id, watched)
 
 
+def _unknown(why: str) -> HTTPException:
+    return HTTPException(401, why, {"WWW-Authenticate": "Bearer"})
+
+
 def common_beginning(one: str, other: str) -> str:
     """Return what both texts begin with."""
     at = next((at for at, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), None)
@@ -270,8 +303,14 @@ def _head(own_id: str, kind: str) -> Mapping[str, object]:
 
 
 def _error(status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
+    """Refuse in the shape of OpenAI's errors and in that of the operator's API."""
     kind = "invalid_request_error" if status < 500 else "server_error"
-    return JSONResponse({"error": {"message": message, "type": kind, "code": status}}, status, headers)
+    error = {"message": message, "type": kind, "param": None, "code": status}
+    return JSONResponse({"error": error, "detail": message}, status, headers)
+
+
+def _told(error: HTTPException) -> Response:
+    return _error(error.status_code, error.detail, error.headers)
 
 
 def _refused(_request: Request, error: Exception) -> Response:
@@ -290,22 +329,29 @@ def _away(_request: Request, error: Exception) -> Response:
 
 def _plain(_request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return _error(error.status_code, error.detail, error.headers)
+    return _told(error)
 
 
 def open_adapter(_name: str, settings: Settings, parts: AdapterDeps) -> ApiAdapter:
     """Build the adapter of channel `api`, which serves `channels.api.port`."""
     host, port, hosts = webhook_host(settings), settings.channels.api.port, own_hosts(settings)
 
+    async def role_of(client: SessionKey) -> GrantRole | None:
+        return settings.access.policy.role_of(client, (await parts.access.view(client)).granted)
+
     @contextlib.asynccontextmanager
     async def serve(adapter: ApiAdapter, handler: InboundHandler) -> AsyncIterator[None]:
         with listen(host, port, "channels.api.port", is_shared=True) as listener:
-            async with http_served(ApiServer(adapter, handler, hosts=hosts).app, listener, grace_s=LAST_REQUESTS_S):
+            async with http_served(
+                ApiServer(adapter, handler, role_of, hosts=hosts).app, listener, grace_s=LAST_REQUESTS_S
+            ):
                 yield
 
+    shows = settings.channels.api.streaming == "auto"
     return ApiAdapter(
         serve,
         parts.answers,
+        (lambda: parts.leases.drafts(CHANNEL)) if shows else None,
         parts.clock,
         key=client_key(settings),
         webhooks=settings.channels.api.webhooks,

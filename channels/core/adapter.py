@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
 from channels.core.message import Incoming, Retraction
+from gateway.bus.access import Access
 from gateway.bus.answers import FetchedAnswers
 from gateway.bus.deliveries import Deliveries
 from gateway.bus.inbound import Inbound
@@ -156,6 +157,7 @@ class AdapterDeps:
     leases: Deliveries
     places: Places
     answers: FetchedAnswers
+    access: Access
     clock: Clock
     holder: str
 

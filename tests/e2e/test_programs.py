@@ -139,6 +139,7 @@ async def test_nobody_else_is_heard(programs: Programs, headers: dict[str, str],
     async with httpx.AsyncClient(base_url=programs.url, headers=headers) as client:
         assert (await client.post("/api/v1/messages", json={"text": "hello"})).status_code == status
         assert (await client.get("/v1/models")).status_code == status
+        assert "error" in (await client.get("/api/v1/models")).json()
 
 
 async def test_a_client_that_was_removed_is_not_heard_from_its_next_request_on(programs: Programs) -> None:
@@ -146,9 +147,17 @@ async def test_a_client_that_was_removed_is_not_heard_from_its_next_request_on(p
     async with programs.http(token) as client:
         assert (await client.post("/api/v1/messages", json={"text": "say hello"})).status_code == 200
         programs.trivet("clients", "remove", name)
-        refused = await client.post("/api/v1/messages", json={"text": "say hello"})
-        assert refused.status_code in (403, 429)
+        for refused in (
+            await client.post("/api/v1/messages", json={"text": "say hello"}),
+            await client.get("/api/v1/messages/none"),
+            await client.get("/v1/models"),
+        ):
+            assert refused.status_code == 401
+            assert refused.json()["error"]["message"] == refused.json()["detail"]
         assert name not in programs.trivet("clients", "list")
+    async with openai.AsyncOpenAI(api_key=token, base_url=f"{programs.url}/v1") as removed:
+        with pytest.raises(openai.AuthenticationError, match="was removed"):
+            await removed.chat.completions.create(model="trivet", messages=[{"role": "user", "content": "hello"}])
 
 
 @pytest.mark.parametrize(
@@ -183,6 +192,21 @@ async def test_the_unmodified_client_of_openai_talks_to_the_agent(programs: Prog
         assert "say the number nine" in "".join(pieces)
         with pytest.raises(openai.BadRequestError, match="last message must be the user's"):
             await client.chat.completions.create(model="trivet", messages=[{"role": "system", "content": "x"}])
+
+
+async def test_chats_that_begin_alike_are_what_their_clients_say(programs: Programs, token: str) -> None:
+    """Without `user` the client keeps the conversation: it sends it whole each time, and nothing else is in it."""
+    first = {"role": "user", "content": "say hello"}
+    async with programs.http(token) as client:
+
+        async def ask(*messages: dict[str, str]) -> str:
+            answered = await client.post("/api/v1/chat/completions", json={"messages": messages})
+            return str(answered.json()["choices"][0]["message"]["content"])
+
+        hello = {"role": "assistant", "content": await ask(first)}
+        await ask(first, hello, {"role": "user", "content": "say plums"})
+        heard = await ask(first, hello, {"role": "user", "content": "history"})
+        assert "I can see 1 message(s) of yours" in heard
 
 
 async def test_a_webhook_is_called_until_it_takes_the_answer(

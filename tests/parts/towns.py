@@ -52,7 +52,7 @@ QUIET_S = 0.3  # nothing comes in a test that waits for nothing; long enough for
 
 def parts_on(bus: RedisBus, holder: str = "test") -> AdapterDeps:
     """What an adapter of the process `holder` needs beside its own settings."""
-    return AdapterDeps(bus.intake, bus.deliveries, bus.places, bus.answers, SystemClock(), holder)
+    return AdapterDeps(bus.intake, bus.deliveries, bus.places, bus.answers, bus.access, SystemClock(), holder)
 
 
 def discord_endpoint(address: str, token: str = DISCORD_TOKEN) -> discord_gateway.DiscordEndpoint:
