@@ -230,6 +230,22 @@ async def test_limits_places_and_types_change_while_it_runs(page: Page, product:
     await expect(page.get_by_role("table", name="Audit")).to_contain_text("sub-type.change")
 
 
+async def test_a_program_is_let_in_shown_its_token_once_and_removed(page: Page, product: Product) -> None:
+    await page.goto("/clients")
+    await page.get_by_label("Name").fill("shop")
+    await page.get_by_label("Turns").fill("5")
+    done = re.compile(r"^api:shop-\w{6} is member now\. Its token, .*: trivet_client_token_[\w-]{43}\.shop-\w{6}$")
+    await press(page, page.get_by_role("button", name="Let in"), done)
+    token = ((await page.locator("#told").text_content()) or "").split()[-1]
+    [client] = await product.api("/api/v1/clients")
+    await page.reload()
+    row = page.get_by_role("table", name="Programs").locator("tbody tr", has_text=client["key"])
+    await expect(row).to_contain_text("by admin")
+    assert token not in await page.content()
+    await press(page, row.get_by_role("button", name="Remove"), f"{client['key']} is removed.")
+    await expect(page.get_by_text("None yet.")).to_be_visible()
+
+
 async def test_the_logs_show_what_every_process_said_as_it_comes_and_of_one_turn(page: Page, product: Product) -> None:
     hal = await member(page, product, "Hal")
     await page.goto("/logs?q=nothing-says-this-yet")

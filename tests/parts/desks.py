@@ -67,6 +67,7 @@ async def office(
         keeper=keeper_of(store, bus),
         vault=bus.vault,
         scrubber=Scrubber(),
+        client_key="the-key-of-clients",
         clock=clock,
         channels=("telegram",),
         version="0.1.0",

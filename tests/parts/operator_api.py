@@ -45,6 +45,7 @@ def app_of(
         vault=bus.vault,
         scrubber=SCRUBBER,
         clock=CLOCK,
+        client_key="the-key-of-clients",
         channels=channels,
         version="0.1.0",
         workspaces=workspaces,

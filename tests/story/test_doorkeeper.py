@@ -49,6 +49,7 @@ async def api(sqlite_store: Store, bus: RedisBus) -> AsyncIterator[httpx.AsyncCl
         keeper=keeper_of(sqlite_store, bus, AccessPolicy(StrangerRule.CLOSED, frozenset({BOSS}))),
         vault=bus.vault,
         scrubber=Scrubber(),
+        client_key="the-key-of-clients",
         clock=SystemClock(),
         channels=(),
         version="1",

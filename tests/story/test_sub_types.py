@@ -88,6 +88,7 @@ def operator(store: Store, bus: RedisBus) -> httpx.AsyncClient:
         keeper=keeper_of(store, bus),
         vault=bus.vault,
         scrubber=Scrubber(),
+        client_key="the-key-of-clients",
         clock=SystemClock(),
         channels=(),
         version="0.1.0",

@@ -10,6 +10,7 @@ import httpx
 import pytest
 import structlog
 
+from gateway import clients
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, ReplyKind
@@ -213,3 +214,29 @@ async def test_the_overview_says_that_the_bus_is_away_instead_of_nothing(sqlite_
     assert (now["queue"], now["ready"], now["cost_today"]) == (None, False, 0.25)
     assert "the bus does not answer" in now["reasons"]
     assert (page.status_code, "the bus does not answer" in page.text) == (200, True)
+
+
+async def test_a_program_is_let_in_with_a_token_that_is_shown_once(
+    admin: httpx.AsyncClient, sqlite_store: Store, bus: RedisBus
+) -> None:
+    order = {"name": "shop", "role": "guest", "turns": 7}
+    made = (await admin.post("/api/v1/clients", json=order)).raise_for_status().json()
+    client = clients.client_of("the-key-of-clients", made["token"])
+    assert (str(client), made["role"]) == (made["key"], "guest")
+    assert client is not None
+    assert (await bus.access.view(client)).granted == "guest"
+    assert (await admin.get(f"/api/v1/people/{client}")).json()["limits"]["turns"] == 7
+    [before] = (await admin.get("/api/v1/clients")).json()
+    assert (before["key"], before["role"], before["last_used"]) == (made["key"], "guest", None)
+    await converse(sqlite_store, client, 1)
+    listed = await admin.get("/api/v1/clients")
+    assert listed.json()[0]["last_used"] is not None
+    assert made["token"] not in listed.text
+    assert (await admin.delete(f"/api/v1/clients/{client}")).status_code == 204
+    assert (await bus.access.view(client)).granted is None
+    assert (await admin.get("/api/v1/clients")).json() == []
+    assert [action for action, _ in await actions(admin)] == ["access.revoke", "access.grant", "access.limits"]
+    assert (await admin.delete(f"/api/v1/clients/{client}")).status_code == 404
+    assert (await admin.delete("/api/v1/clients/telegram:1")).status_code == 404
+    for wrong in ({"name": "Shop"}, {"name": "shop", "role": "blocked"}, {"name": "shop", "turns": -1}, {}):
+        assert (await admin.post("/api/v1/clients", json=wrong)).status_code == 422

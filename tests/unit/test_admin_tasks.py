@@ -39,6 +39,7 @@ def parts_of(store: Store, bus: RedisBus) -> Parts:
         keeper=keeper_of(store, bus),
         vault=bus.vault,
         scrubber=Scrubber(known_values=["hunter2hunter2"]),
+        client_key="the-key-of-clients",
         clock=CLOCK,
         channels=("telegram",),
         version="0.1.0",

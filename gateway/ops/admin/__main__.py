@@ -22,7 +22,7 @@ from gateway.access import AccessService
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import embedded_url
 from gateway.clock import SystemClock
-from gateway.config import Loaded, Settings, admin_token, database_url, load, own_hosts
+from gateway.config import Loaded, Settings, admin_token, client_key, database_url, load, own_hosts
 from gateway.config.catalog import catalog
 from gateway.config.show import rows
 from gateway.contracts.errors import StoreError
@@ -93,6 +93,7 @@ async def serve(
                 vault=bus.vault,
                 scrubber=scrubber,
                 clock=clock,
+                client_key=client_key(settings),
                 channels=settings.channels.enabled_names,
                 version=version("trivet"),
                 sub_types=settings.subagents.rows(scrubber.scrub),

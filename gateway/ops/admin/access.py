@@ -1,5 +1,5 @@
-"""The API of access: strangers who wait, people, places, limits, and the audit trail, in which every change is a
-line."""
+"""The API of access: strangers who wait, people, places, limits, programs, and the audit trail, in which every change
+is a line."""
 
 from __future__ import annotations
 
@@ -9,22 +9,25 @@ from datetime import datetime
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, HTTPException, Query, Request
+from fastapi.responses import JSONResponse
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from starlette import status
 
 from gateway.access import AccessService, LockedOut, NoSuchCode
+from gateway.clients import CHANNEL, BadClientName, new_client, token_of
 from gateway.config.access import PlaceProfile, PlaceRoles, PlaceTools
 from gateway.config.limits import Count, PerMinute, Usd
-from gateway.contracts.access import Audience, Pairing, PlaceRule, place_named
+from gateway.contracts.access import GIVEN, Audience, Pairing, PlaceRule, place_named
 from gateway.contracts.budgets import NANO_PER_USD, Limited, LimitRule, limited_named, nano_of
 from gateway.contracts.errors import Declined
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.ports import Clock
 from gateway.contracts.sessions import GrantRole
 from gateway.limits import AUDITED_SHOWN_DEFAULT, AUDITED_SHOWN_MAX, PAIRING_LOCKED_S, PAIRING_TTL_S, REASON_CHARS_MAX
-from gateway.ops.admin.http import ADMIN, owner_of, read, refusals
-from gateway.ops.admin.views import ApiView, KeyText, Moment, moment
+from gateway.ops.admin.http import ADMIN, PAGE_MAX, owner_of, read, refusals
+from gateway.ops.admin.views import ApiView, KeyText, Moment, known_moment, moment
 from gateway.scrub import Scrubber
+from gateway.store.export import PeopleStore
 from gateway.store.subagents import SubTypeStore
 
 
@@ -261,8 +264,7 @@ def limit_routes(keeper: AccessService) -> APIRouter:
     async def put(whom: str, order: LimitsOrder) -> LimitsView:
         """Replace the decision about a person or a role: it counts for the next message and the next call of a model,
         in every process."""
-        limited, nano_usd = read(whom, limited_named), None if order.usd is None else nano_of(order.usd)
-        rule = LimitRule(order.tokens, nano_usd, order.turns, order.messages_per_minute)
+        limited, rule = read(whom, limited_named), _rule_of(order)
         try:
             await keeper.change_limits(limited, lambda _: rule, actor=ADMIN)
         except Declined as error:
@@ -274,6 +276,82 @@ def limit_routes(keeper: AccessService) -> APIRouter:
         """Reset the limits to the configuration; 404 if nothing was decided."""
         if not await keeper.change_limits(read(whom, limited_named), lambda _: LimitRule(), actor=ADMIN):
             raise HTTPException(status.HTTP_404_NOT_FOUND, f"nothing was decided about the limits of {whom[:80]!r}")
+
+    return router
+
+
+def _rule_of(order: LimitsOrder) -> LimitRule:
+    nano_usd = None if order.usd is None else nano_of(order.usd)
+    return LimitRule(order.tokens, nano_usd, order.turns, order.messages_per_minute)
+
+
+# Programs that talk to the agent over HTTP.
+
+
+class ClientView(BaseModel):
+    """A program that may talk to the agent, or is blocked."""
+
+    key: str = Field(description="Such as `api:shop-4f2a9c`.")
+    role: GrantRole
+    granted_by: str = Field(description="Who gave it this role: `cli`, `admin` or the key of an admin.")
+    created_at: datetime = Field(description="When that was.")
+    last_used: datetime | None = Field(description="When it last began or went on with a conversation.")
+
+
+class ClientOrder(LimitsOrder):
+    """A program to let in, and limits of its own, if it shall have any."""
+
+    name: str = Field(description="Lower case letters, digits and underscores; more is put behind it.")
+    role: GrantRole = Field(default=GrantRole.MEMBER, description="Such as `member`; it cannot be blocked.")
+
+
+class NewClientView(BaseModel):
+    """A program that was let in."""
+
+    key: str = Field(description="Such as `api:shop-4f2a9c`.")
+    role: GrantRole
+    token: str = Field(description="What proves that it is this program; it is not shown again.")
+
+
+def client_routes(keeper: AccessService, people: PeopleStore, token_key: str) -> APIRouter:
+    """Build the routes below /api/v1/clients; `token_key` is that of clients' tokens."""
+    router = APIRouter(prefix="/api/v1/clients", tags=["access"])
+
+    @router.get("")
+    async def clients() -> list[ClientView]:
+        """List the programs, oldest first."""
+        known = await people.page(words=f"{CHANNEL}:", limit=PAGE_MAX)
+        seen = {person.key: person.seen_at_ms for person in known}
+        return [
+            ClientView(
+                **dict(GrantView.model_validate(grant)) | {"last_used": known_moment(seen.get(grant.key, 0))},
+            )
+            for grant in await keeper.book.grants()
+            if grant.key.channel == CHANNEL
+        ]
+
+    @router.post("", status_code=status.HTTP_201_CREATED, response_model=NewClientView)
+    async def add(order: ClientOrder) -> JSONResponse:
+        """Let a program in; the answer has its token, which is not shown again."""
+        if order.role not in GIVEN:
+            raise HTTPException(status.HTTP_422_UNPROCESSABLE_CONTENT, f"there are {', '.join(GIVEN)}")
+        try:
+            client = new_client(order.name)
+        except BadClientName as error:
+            raise HTTPException(status.HTTP_422_UNPROCESSABLE_CONTENT, str(error)) from error
+        rule = _rule_of(order)
+        await keeper.change_limits(client, lambda _: rule, actor=ADMIN)  # first: it is never without them
+        await keeper.grant(client, order.role, actor=ADMIN)
+        made = NewClientView(key=str(client), role=order.role, token=token_of(token_key, client))
+        return JSONResponse(made.model_dump(mode="json"), status.HTTP_201_CREATED)  # else the token would be scrubbed
+
+    @router.delete("/{key:path}", status_code=status.HTTP_204_NO_CONTENT, responses=refusals(404))
+    async def remove(key: str) -> None:
+        """Listen to a program no more, from its next request on: its token is worth nothing for good. 404 for one that
+        is not there."""
+        client = owner_of(key)
+        if client.channel != CHANNEL or not await keeper.revoke(client, actor=ADMIN):
+            raise HTTPException(status.HTTP_404_NOT_FOUND, f"there is no program {key[:80]!r}")
 
     return router
 

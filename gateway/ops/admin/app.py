@@ -32,7 +32,7 @@ from gateway.contracts.ports import Clock
 from gateway.contracts.profiles import SUB_TYPE_ROWS, SubTypeRows
 from gateway.http_guard import Guard
 from gateway.limits import ADMIN_BODY_BYTES_MAX, SIGN_IN_S
-from gateway.ops.admin.access import access_routes, audit_routes, limit_routes
+from gateway.ops.admin.access import access_routes, audit_routes, client_routes, limit_routes
 from gateway.ops.admin.agents import agents
 from gateway.ops.admin.health import Health, SettingView, overview_routes, readiness_routes
 from gateway.ops.admin.http import (
@@ -201,6 +201,7 @@ _SHOWN: Final[Mapping[str, tuple[str, Mapping[str, str], str]]] = {
         "sessions",
     ),
     "people": ("people", {"found": "/api/v1/people?q={q}&offset={offset}", "waiting": "/api/v1/pairings"}, ""),
+    "clients": ("clients", {"clients": "/api/v1/clients"}, ""),
     "person": (
         "person",
         {
@@ -325,8 +326,9 @@ class UnversionedPaths:
 @dataclass(frozen=True, slots=True)
 class Parts:
     """The parts of the API. `channels` are those that shall be connected, `sub_types` the types of sub-agents as
-    they are configured. `workspaces` is where conversations have their files, None where none are. Streams end when
-    `stopping` is set. `hosts` are our names, in addition to localhost and IP addresses."""
+    they are configured, `client_key` what programs' tokens are made with. `workspaces` is where conversations have
+    their files, None where none are. Streams end when `stopping` is set. `hosts` are our names, in addition to
+    localhost and IP addresses."""
 
     store: Store
     figures: Operator
@@ -337,6 +339,7 @@ class Parts:
     vault: Vault
     scrubber: Scrubber
     clock: Clock
+    client_key: str
     channels: Sequence[str]
     version: str
     sub_types: SubTypeRows = field(default_factory=lambda: SUB_TYPE_ROWS)
@@ -401,6 +404,7 @@ def _for_operators(parts: Parts) -> Sequence[APIRouter]:
         usage_routes(parts.store.usage, parts.clock),
         access_routes(parts.keeper, parts.clock),
         limit_routes(parts.keeper),
+        client_routes(parts.keeper, parts.store.people, parts.client_key),
         link_routes(parts.store.links, parts.keeper, parts.clock),
         agents(parts.sub_types, parts.store.sub_types, parts.scrubber, parts.clock),
         audit_routes(parts.store.sub_types, parts.scrubber),
