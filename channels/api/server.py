@@ -49,11 +49,11 @@ class ClientMessageOrder(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    text: str = Field(max_length=INBOUND_CHARS_MAX)
-    id: str = ""
-    thread: str = ""
-    webhook: str = ""
-    wait_s: float = Field(default=60.0, ge=0.0, le=API_WAIT_MAX_S)
+    text: str = Field(max_length=INBOUND_CHARS_MAX, description="What is said.")
+    id: str = Field(default="", description="Yours; the same one again is the same message, answered once.")
+    thread: str = Field(default="", description="The conversation of the client that it belongs to.")
+    webhook: str = Field(default="", description="Where to send the answer; one of channels.api.webhooks.")
+    wait_s: float = Field(default=60.0, ge=0.0, le=API_WAIT_MAX_S, description="Seconds to wait for the answer.")
 
 
 class TextPart(BaseModel):
@@ -118,13 +118,13 @@ class ApiServer:
             Route("/chat/completions", self._complete, methods=["POST"]),
             Route("/models", self._models),
         ]
-        routes = [
+        self.routes = [
             Route("/healthz", self._health),
             Mount("/api/v1", routes=table),
             Mount("/v1", routes=table),  # where clients of OpenAI's API look
         ]
         told = {UnfitMessage: _refused, ValidationError: _invalid, BusUnavailable: _away, HTTPException: _plain}
-        app = Starlette(routes=routes, exception_handlers={**told})
+        app = Starlette(routes=self.routes, exception_handlers={**told})
         self.app = Guard(app, hosts=hosts, body_bytes_max=API_BODY_BYTES_MAX, check=self._check, told=_told)
 
     def _check(self, request: Request) -> None:

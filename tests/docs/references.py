@@ -1,4 +1,4 @@
-"""Make the pages of `docs/reference` from the source: settings, the command line, the operator's API.
+"""Make the pages of `docs/reference` from the source: settings, the command line, the HTTP API.
 
 `make docs` writes them; by themselves, without mkdocs: `.venv/bin/python -m tests.docs.references`.
 """
@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import MISSING, fields
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Final, get_args
-from unittest.mock import Mock
 
 import typer
 
@@ -19,8 +17,7 @@ from gateway.__main__ import app
 from gateway.config.catalog import Setting, catalog
 from gateway.contracts.commands import COMMANDS, CommandSpec
 from gateway.contracts.sessions import GrantRole
-from gateway.ops.admin.app import Parts, create_app
-from gateway.scrub import Scrubber
+from tests.docs import openapi
 
 ROOT: Final = Path(__file__).parents[2]
 FOLDER: Final = ROOT / "docs" / "reference"
@@ -60,24 +57,35 @@ _ABOUT_TERMINAL: Final = (
     "`./trivet.toml` if it exists."
 )
 _ABOUT_API: Final = (
-    "Made from the source. It listens on `http.host` and `http.port` (`http://127.0.0.1:8420`). Every route but "
-    "`/healthz` and `/readyz` asks for the bearer token, which is `http.admin_token` or lies in "
-    "`<data_dir>/admin-token`. A running Trivet describes itself at `/api/v1/docs` and `/api/v1/openapi.json`."
+    "Made from the source, as is [openapi.json](openapi.json), which says the same to programs. The operator's routes "
+    "are on `http.host` and `http.port` (`http://127.0.0.1:8420`). Each but `/healthz` and `/readyz` asks for the "
+    "bearer token, which is `http.admin_token` or lies in `<data_dir>/admin-token`; `/api/v1/docs` shows them in a "
+    "browser. The routes of [programs](../start/programs.md), at the end, are on `channels.api.port` (8422) and ask "
+    "for the token of a client. As long as Trivet is 0.x the operator's routes also answer without `/v1`, as they were "
+    "called before."
 )
 _API_EXAMPLE: Final = """```sh
 curl -H "Authorization: Bearer $(cat ~/.local/share/trivet/admin-token)" http://127.0.0.1:8420/api/v1/sessions
 ```"""
 _ABOUT_REFUSALS: Final = (
-    "A refusal is a JSON object whose `detail` says why: 401 without the token, 404 for what is not there, 409 for "
-    "what cannot be done now, 422 for a request that is malformed, 503 while the bus or the database is away."
+    "A refusal is a JSON object whose `detail` says why, to programs also in the shape of OpenAI's errors: 401 without "
+    "the token, 404 for what is not there, 409 for what cannot be done now, 422 (to programs 400) for a request that "
+    "is malformed, 503 while the bus or the database is away."
 )
 _HEALTH: Final = "Health and metrics"
+_PROGRAMS: Final = "Programs"
+_TOPICS_FIRST: Final = {_HEALTH: 0, _PROGRAMS: 2}
 _METHODS: Final = ("get", "post", "put", "patch", "delete")
 
 
 def pages() -> Mapping[str, str]:
     """Return the text of every page by the name of its file."""
-    return {"settings.md": settings_page(), "commands.md": commands_page(), "api.md": api_page()}
+    return {
+        "settings.md": settings_page(),
+        "commands.md": commands_page(),
+        "api.md": api_page(),
+        "openapi.json": openapi.text(),
+    }
 
 
 def write() -> None:
@@ -159,20 +167,11 @@ def _terminal_command(name: str, command: Any) -> Iterator[str]:
         yield _table(("option", "does"), rows)
 
 
-def documented_api() -> dict[str, Any]:
-    """Return the OpenAPI description of the operator's API; nothing of it is served."""
-    needed: dict[str, Any] = {
-        part.name: Mock() for part in fields(Parts) if part.default is part.default_factory is MISSING
-    }
-    parts = Parts(**needed | {"scrubber": Scrubber(), "channels": (), "version": "0"})
-    return create_app(parts, "a-token-of-nobody-that-opens-nothing").openapi()
-
-
 def api_page() -> str:
     """Describe every route by its method, parameters, body and answer."""
-    documented = documented_api()
-    parts = ["# The operator's API", _ABOUT_API, _API_EXAMPLE, _ABOUT_REFUSALS]
-    for topic, routes in groupby(_routes(documented), key=lambda route: _topic(route[1])):
+    documented = openapi.document()
+    parts = ["# The HTTP API", _ABOUT_API, _API_EXAMPLE, _ABOUT_REFUSALS]
+    for topic, routes in groupby(_routes(documented), key=lambda route: _topic(*route[1:])):
         parts.append(f"## {topic}")
         for method, path, route in routes:
             parts += _route(method, path, route)
@@ -211,10 +210,12 @@ def _routes(documented: Mapping[str, Any]) -> Sequence[tuple[str, str, Mapping[s
         for method in _METHODS
         if method in methods
     ]
-    return sorted(found, key=lambda route: (_topic(route[1]) != _HEALTH, _topic(route[1])))
+    return sorted(found, key=lambda route: (_TOPICS_FIRST.get(_topic(*route[1:]), 1), _topic(*route[1:])))
 
 
-def _topic(path: str) -> str:
+def _topic(path: str, route: Mapping[str, Any]) -> str:
+    if "programs" in route["tags"]:
+        return _PROGRAMS
     name = path.split("/")[3] if path.startswith("/api/") else ""
     return name.replace("-", " ").capitalize() or _HEALTH
 

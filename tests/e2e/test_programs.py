@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
+import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -13,6 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import httpx
+import jsonschema
 import openai
 import pytest
 import pytest_asyncio
@@ -27,6 +29,7 @@ from tests.parts.product import Product, clean_environment, running_product
 from tests.parts.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
+DOCUMENTED = json.loads((Path(__file__).parents[2] / "docs/reference/openapi.json").read_text("utf-8"))
 SLOW = {"TRIVET_AGENT__MODEL": "demo/scripted@400ms"}
 
 
@@ -56,7 +59,25 @@ class Programs:
         return said.split(" ", 1)[0].removeprefix("api:"), said.split()[-1]
 
     def http(self, token: str) -> httpx.AsyncClient:
-        return httpx.AsyncClient(base_url=self.url, headers={"Authorization": f"Bearer {token}"}, timeout=60)
+        """A client whose every answer is one that is documented."""
+        return httpx.AsyncClient(
+            base_url=self.url,
+            headers={"Authorization": f"Bearer {token}"},
+            timeout=60,
+            event_hooks={"response": [is_documented]},
+        )
+
+
+async def is_documented(answer: httpx.Response) -> None:
+    route = re.sub(r"(?<=messages/)\w[^/]*", "{id}", answer.request.url.path).replace("/api/v1/chat", "/v1/chat")
+    described = DOCUMENTED["paths"][route][answer.request.method.lower()]["responses"][str(answer.status_code)][
+        "content"
+    ]
+    kind = answer.headers["content-type"].partition(";")[0]
+    schema = described[kind].get("schema")
+    if schema is not None:
+        await answer.aread()
+        jsonschema.validate(answer.json(), {**schema, "components": DOCUMENTED["components"]})
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
