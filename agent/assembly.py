@@ -88,6 +88,7 @@ from gateway.store import Store, open_store
 from gateway.store.foreign import ForeignDatabases
 from gateway.telemetry.logs import send_lines
 from gateway.telemetry.spans import open_spans
+from gateway.webhooks import WebhookEvents
 
 # Tells whether the author of a command may have tasks split among sub-agents: only those read of it in /help.
 
@@ -124,7 +125,7 @@ async def assembled(
         planning = parts.planning(delegation.dispatcher)
         planners = () if delegation.is_off else (plan_tool(planning, scrubber),)
         tools.add((*delegation.tools, *planners), absent=delegation.absent)
-        background = BackgroundTasks()
+        background, events = BackgroundTasks(), WebhookEvents(settings.webhooks)
         if clients.warm_up is not None:
             parts.beside.start(clients.warm_up())
         yield Worker(
@@ -133,7 +134,7 @@ async def assembled(
             deliveries=bus.deliveries,
             pulse=partial(bus.heartbeat, worker_id),
             answering=parts.answering(parts.turns(tools, planning), background),
-            dead_letters=DeadLetters(bus.lanes, bus.deliveries, store, scrubber, clock),
+            dead_letters=DeadLetters(bus.lanes, bus.deliveries, store, scrubber, clock, events),
             background=background,
             concurrency=settings.agent.concurrency,
             grace_s=grace_s,
@@ -169,7 +170,8 @@ def control_lane(
 
 def announcing(settings: Settings, *, bus: RedisBus, store: Store, scrubber: Scrubber, clock: Clock) -> AdminNotices:
     """Build the service that tells admins of strangers, and of models that do not answer."""
-    return AdminNotices(bus.access, bus.deliveries, bus.operator, store, settings.access, scrubber, clock)
+    events = WebhookEvents(settings.webhooks)
+    return AdminNotices(bus.access, bus.deliveries, bus.operator, store, settings.access, scrubber, clock, events)
 
 
 def suggesting(
@@ -213,7 +215,7 @@ class _Parts:
         self._scrubber = scrubber
         self._clock = clock
         self._spans = spans
-        self._commits = Commits(scrubber, clock)
+        self._commits = Commits(scrubber, clock, WebhookEvents(settings.webhooks))
         self.people = _people(settings, bus, store, clock)
         self._allowances = Allowances(self.people, settings.limits)
         self.meter = Meter(store.spending, self._allowances, clock)
@@ -241,6 +243,7 @@ class _Parts:
             self.beside,
             ttl_s=settings.tools.approval_ttl_s,
             admins=settings.access.admins,
+            events=WebhookEvents(settings.webhooks),
         )
         later, bell = settings.schedules, Wakeup()
         self._schedules = ScheduleService(

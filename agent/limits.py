@@ -290,7 +290,6 @@ SUBAGENT_CANCEL_S: Final = 0.1  # for a child to end its own way before it is ki
 
 # --- the web
 WEB_TIMEOUT_S: Final = 30.0  # of one fetch, redirects included
-WEB_CONNECT_S: Final = 10.0
 WEB_BYTES_MAX: Final = 2 * 1024 * 1024  # of a body, unpacked; more text than any model reads
 SECRET_HEADERS_MAX: Final = 8  # of one request
 SECRET_HEADER_CHARS_MAX: Final = 8_190  # of one header: what servers take

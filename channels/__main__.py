@@ -38,6 +38,7 @@ from gateway.config import (
 from gateway.config.channels import PlaceholderUse
 from gateway.config.derived import check_installed
 from gateway.contracts.errors import ConfigError, CredentialsRejected
+from gateway.contracts.ids import EVENTS
 from gateway.limits import BUS_WAIT_S
 from gateway.process import end_loading, guard_streams, report_ready, run_to_exit, stop_event
 from gateway.retry import RetryPolicy, retry_until_available
@@ -68,6 +69,7 @@ MODULES: Final[Mapping[str, str]] = {
     "discord": "channels.discord.adapter",
     "slack": "channels.slack.adapter",
     "api": "channels.api.server",
+    EVENTS: "channels.api.adapter",
 }
 """By platform, in the order in which they are started: the quickest to load first."""
 
@@ -167,7 +169,8 @@ class ChannelSupervisor:
         runtimes: list[ChannelRuntime] = []
         tasks: list[asyncio.Task[None]] = []
         hooks: dict[str, SupportsWebhooks] = {}
-        for name in self._names:
+        # Events for webhooks need a process of this role, whichever channels it has.
+        for name in (*self._names, *((EVENTS,) if self._settings.webhooks else ())):
             adapter = await open_channel(name, self._settings, self._parts)
             if isinstance(adapter, SupportsWebhooks) and adapter.is_called:
                 hooks[hook_path(name)] = adapter
@@ -219,6 +222,8 @@ async def _report_when_connected(runtimes: Sequence[ChannelRuntime]) -> None:
 
 def channel_config(settings: Settings, channel: str) -> ChannelConfig:
     """Return what the configuration says about access, lanes and sends of a channel."""
+    if channel == EVENTS:
+        return ChannelConfig(settings.access.policy, settings.session.scope)
     chosen = settings.channels.each()[channel]
     is_ours = not settings.redis.url or database_url(settings).startswith("sqlite")
     floor = settings.limits.disk.free_mb * 1024**2 if is_ours else 0

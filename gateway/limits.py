@@ -161,7 +161,11 @@ API_BODY_BYTES_MAX: Final = 256 * 1024  # a message of INBOUND_CHARS_MAX, four b
 API_WAIT_MAX_S: Final = 600.0  # one request waits no longer for its answer; the answer can be fetched after that
 API_IDS_CHARS_MAX: Final = 64  # of the ids of messages and threads that clients choose
 API_LOOK_S: Final = 1.0  # between two looks for an answer that another process of ours delivers
-API_HOOK_TIMEOUT_S: Final = 10.0  # for one call of a client's webhook
+WEBHOOK_TIMEOUT_S: Final = 10.0  # for one call of a webhook, a client's or the operator's
+WEBHOOK_CALLS_MAX: Final = 4  # of one webhook that are under way at once: it may be slow
+WEBHOOK_SECRET_CHARS_MIN: Final = 16
+WEBHOOK_TEXT_CHARS_MAX: Final = 4_000  # of what was said, in an event: a receiver that wants all of it asks the API
+WEB_CONNECT_S: Final = 10.0  # for a connection to a host of the public web
 FETCHED_ANSWERS_TTL_S: Final = 3_600  # an answer that its client has not fetched within the hour is forgotten
 
 # --- text

@@ -19,6 +19,7 @@ from gateway.bus.deliveries import Deliveries
 from gateway.bus.operator import Operator
 from gateway.clients import CHANNEL as PROGRAMS
 from gateway.config.access import AccessSettings
+from gateway.config.features import WebhookEvent
 from gateway.contracts.access import (
     GIVEN,
     AccessPolicy,
@@ -49,6 +50,7 @@ from gateway.retry import retry_until_available
 from gateway.scrub import Scrubber
 from gateway.store import Store
 from gateway.store.access import AccessStore
+from gateway.webhooks import NOBODY_TOLD, WebhookEvents
 
 # Who is asking, and where, as the policy of the tools and the commands see it.
 
@@ -441,8 +443,8 @@ _FAULTS: Final = {
 
 
 class AdminNotices:
-    """Tells admins of each stranger with a code, once: those whom `access.notify` names, all where it names nobody; and
-    all of each model that does not answer, once an hour while it is asked in vain."""
+    """Tells webhooks of each stranger with a code, once, and admins: those whom `access.notify` names, all where it
+    names nobody; and all of each model that does not answer, once an hour while it is asked in vain."""
 
     def __init__(
         self,
@@ -453,11 +455,13 @@ class AdminNotices:
         settings: AccessSettings,
         scrubber: Scrubber,
         clock: Clock,
+        events: WebhookEvents = NOBODY_TOLD,
     ) -> None:
         self._access = access
         self._deliveries = deliveries
         self._operator = operator
         self._store = store
+        self._events = events
         self._policy = settings.policy
         self._notified = tuple(dict.fromkeys(admin.owner for admin in settings.notify))
         self._scrubber = scrubber
@@ -484,6 +488,7 @@ class AdminNotices:
         if new := [pairing for pairing in waiting if pairing.code not in self._told]:
             admins = await self._admins()
             for pairing in new:
+                await self._tell_webhooks(pairing)
                 if pairing.owner not in admins:  # who became admin otherwise waits for nobody
                     for admin in self._notified or admins:
                         await self._tell_of_stranger(admin, pairing)
@@ -504,6 +509,12 @@ class AdminNotices:
         known = (*(admin.owner for admin in self._policy.admins), *granted)
         people = [who for who in dict.fromkeys(known) if who.channel != PROGRAMS]
         return [who for who in people if self._policy.role_of(who, granted.get(who)) is GrantRole.ADMIN]
+
+    async def _tell_webhooks(self, pairing: Pairing) -> None:
+        event, at_ms = WebhookEvent.STRANGER_ASKS, pairing.asked_at_ms
+        told = self._events.tell(event, pairing.code, pairing.owner, pairing.name, at_ms=at_ms)
+        await self._store.outbox.put(told)
+        await self._deliveries.publish(told)
 
     async def _tell_of_stranger(self, admin: SessionKey, pairing: Pairing) -> None:
         words = await self._words_of(admin)

@@ -20,6 +20,7 @@ from agent.features.usage import spent_sentence
 from agent.limits import NAMES_KNOWN_MAX
 from agent.texts import CUT_NOTE, STOPPED_NOTE, YIELDED_WORD, failure_sentence, removed_note, unchecked_notes
 from gateway.bus.operator import Operator
+from gateway.config.features import WebhookEvent
 from gateway.contracts.errors import BudgetSpent, BusError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import Button, CleanText, Reply, ReplyKind, clipped, joined, literal_text
@@ -31,6 +32,7 @@ from gateway.limits import REPLY_CHARS_MAX
 from gateway.scrub import Scrubber
 from gateway.telemetry.metrics import ANSWER_SECONDS, QUEUE_SECONDS, TURNS, Tally
 from gateway.telemetry.spans import turn_spans
+from gateway.webhooks import WebhookEvents
 
 _log = structlog.get_logger(__name__)
 
@@ -38,14 +40,18 @@ _log = structlog.get_logger(__name__)
 class Commits:
     """Makes the commit of a turn. Nothing is written here."""
 
-    def __init__(self, scrubber: Scrubber, clock: Clock) -> None:
+    def __init__(self, scrubber: Scrubber, clock: Clock, events: WebhookEvents) -> None:
         self._scrubber = scrubber
         self._clock = clock
+        self._events = events
 
     def answered(self, turn: Turn, little_left: str) -> TurnCommit:
         """Build the commit of a model's answer. `little_left` is appended to it: what is nearly used up, or ""."""
         reply = self._answer(turn, little_left)
-        return self._commit(turn, TurnState.DONE, reply)
+        commit = self._telling(WebhookEvent.TURN_ANSWERED, self._commit(turn, TurnState.DONE, reply), reply.text)
+        if not little_left:
+            return commit
+        return self._telling(WebhookEvent.BUDGET_LOW, commit, self._clean(turn, little_left))
 
     def obeyed(self, turn: Turn, done: CommandReply) -> TurnCommit:
         """Build the commit of a command."""
@@ -83,7 +89,8 @@ class Commits:
         words = words_for(turn.session.language)
         sentence = self._clean(turn, spent_sentence(error, words, now_ms=self._clock.now_ms()))
         reply = self._reply(turn, sentence, ReplyKind.NOTICE)
-        return self._commit(self._noted(turn, sentence), TurnState.FAILED, reply)
+        commit = self._commit(self._noted(turn, sentence), TurnState.FAILED, reply)
+        return self._telling(WebhookEvent.TURN_FAILED, commit, sentence)
 
     def failed(self, turn: Turn, error: Exception) -> TurnCommit:
         """Build the commit of a failed turn: one plain sentence, with the reference under which the log has
@@ -96,7 +103,14 @@ class Commits:
         offers = (
             retry_offers(error, turn.batch.turn_id, words_for(turn.session.language)) if turn.said is not None else ()
         )
-        return self._commit(turn, TurnState.FAILED, reply, offers=offers, reference=reference)
+        commit = self._commit(turn, TurnState.FAILED, reply, offers=offers, reference=reference)
+        return self._telling(WebhookEvent.TURN_FAILED, commit, sentence)
+
+    def _telling(self, event: WebhookEvent, commit: TurnCommit, text: CleanText) -> TurnCommit:
+        """Commit what webhooks are told along with what happened."""
+        at_ms, turn_id = commit.finished_at_ms, commit.turn_id
+        told = self._events.tell(event, turn_id, commit.key, text, at_ms=at_ms, turn_id=turn_id)
+        return replace(commit, outbox=(*commit.outbox, *told))
 
     def _naming(self, turn: Turn, commit: TurnCommit, title: CleanText) -> TurnCommit:
         address = nameable(turn.batch.newest)

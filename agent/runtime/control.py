@@ -46,7 +46,7 @@ from gateway.bus.inbound import Inbound
 from gateway.bus.lanes import Lanes
 from gateway.contracts.commands import find_command
 from gateway.contracts.errors import BusError, TrivetError
-from gateway.contracts.ids import SessionKey
+from gateway.contracts.ids import EVENTS, SessionKey
 from gateway.contracts.messages import (
     STATUS_PREFIX,
     Button,
@@ -407,7 +407,7 @@ class ControlService:
         replies = [
             reply
             for reply in await self._store.outbox.recent(key, limit=_REPLIES_READ)
-            if not reply.reply_id.startswith((_TURN_ID, QUESTION_PREFIX, STATUS_PREFIX))
+            if reply.channel != EVENTS and not reply.reply_id.startswith((_TURN_ID, QUESTION_PREFIX, STATUS_PREFIX))
         ]
         return where_text(
             replies[:_REPLIES_SHOWN],

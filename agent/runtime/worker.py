@@ -15,6 +15,7 @@ from agent.runtime.run import LaneRunner, LeaseClock, TurnRun, show_ended
 from agent.texts import DEAD_NOTE, dead_sentence, removed_note
 from gateway.bus.deliveries import Deliveries
 from gateway.bus.lanes import Lanes
+from gateway.config.features import WebhookEvent
 from gateway.contracts.errors import BusError
 from gateway.contracts.ids import turn_id_of
 from gateway.contracts.messages import Activity, InboundMessage, Reply, ReplyKind
@@ -24,6 +25,7 @@ from gateway.limits import CLAIM_LANES_MAX, LEASE_TTL_S, SHUTDOWN_GRACE_S, TURN_
 from gateway.retry import retry_until_available
 from gateway.scrub import Scrubber
 from gateway.store import Store
+from gateway.webhooks import WebhookEvents
 
 # A message that was given up still gets an answer, and its conversation a note.
 
@@ -34,12 +36,21 @@ _log = structlog.get_logger(__name__)
 class DeadLetters:
     """Tells the authors of dead letters. Their messages have left the lane: nobody waits for this."""
 
-    def __init__(self, lanes: Lanes, deliveries: Deliveries, store: Store, scrubber: Scrubber, clock: Clock) -> None:
+    def __init__(
+        self,
+        lanes: Lanes,
+        deliveries: Deliveries,
+        store: Store,
+        scrubber: Scrubber,
+        clock: Clock,
+        events: WebhookEvents,
+    ) -> None:
         self._lanes = lanes
         self._deliveries = deliveries
         self._store = store
         self._scrubber = scrubber
         self._clock = clock
+        self._events = events
 
     async def tell(self, dead: DeadMessage) -> None:
         """Answer a message with an apology, unless its last run had answered it after all."""
@@ -58,11 +69,13 @@ class DeadLetters:
             created_at_ms=self._clock.now_ms(),
             language=words.language.value,
         )
+        event, at_ms = WebhookEvent.DEAD_LETTER, reply.created_at_ms
+        told = self._events.tell(event, turn_id, message.key, reply.text, at_ms=at_ms, turn_id=turn_id)
         is_given_up = await retry_until_available(
             lambda: self._store.turns.give_up(
                 turn_id=turn_id,
                 message=message,
-                reply=reply,
+                replies=(reply, *told),
                 note=DEAD_NOTE,
                 reference=reference,
                 letter_id=dead.letter_id,
@@ -71,7 +84,7 @@ class DeadLetters:
         )
         if is_given_up:
             await show_ended(self._deliveries, message.address, turn_id)
-            await retry_until_available(lambda: self._deliveries.publish([reply]))
+            await retry_until_available(lambda: self._deliveries.publish([reply, *told]))
         await retry_until_available(lambda: self._lanes.finish_dead(message))
 
     async def _words(self, message: InboundMessage) -> Words:

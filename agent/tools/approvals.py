@@ -34,6 +34,7 @@ from agent.tools.questions import (
 )
 from gateway.bus.access import Questions
 from gateway.bus.deliveries import Deliveries
+from gateway.config.features import WebhookEvent
 from gateway.contracts.access import PlaceApproval
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import (
@@ -53,6 +54,7 @@ from gateway.limits import QUESTION_MARGIN_S
 from gateway.retry import retry_until_available
 from gateway.scrub import Scrubber
 from gateway.store import Store
+from gateway.webhooks import NOBODY_TOLD, WebhookEvents
 
 
 class ApprovalOutcome(StrEnum):
@@ -177,6 +179,7 @@ class ChatApprovals:
         *,
         ttl_s: float,
         admins: Sequence[SessionKey] = (),
+        events: WebhookEvents = NOBODY_TOLD,
     ) -> None:
         self._questions = questions
         self._deliveries = deliveries
@@ -185,6 +188,7 @@ class ChatApprovals:
         self._clock = clock
         self._background = background
         self._ttl_s = ttl_s
+        self._events = events
         self._admins = tuple(dict.fromkeys(admin.owner for admin in admins))
 
     async def ask(self, question: ApprovalRequest) -> ApprovalOutcome:
@@ -214,7 +218,7 @@ class ChatApprovals:
         until_s = self._clock.monotonic_s() + self._ttl_s
         await self._open(put, until_s)
         _log.info("question.put", code=put.code)
-        await self._publish(put.replies)
+        await self._publish((*put.replies, *self._told(put, question)))
         lasting = question.lasting
         standing = await self._settled(put, until_s, lasting)
         if standing is None or standing.answer is None:
@@ -324,6 +328,11 @@ class ChatApprovals:
             )
         asked_by = None if question.needs_admin else question.asked_by
         return PutQuestion(code, question.key, replies, asked_by, question.fence, question.digest, question.task_id)
+
+    def _told(self, put: PutQuestion, question: ApprovalRequest) -> tuple[Reply, ...]:
+        """Return what webhooks are told of the question."""
+        event, at_ms = WebhookEvent.APPROVAL_WANTED, self._clock.now_ms()
+        return self._events.tell(event, put.code, put.key, question.text, at_ms=at_ms, turn_id=question.turn_id)
 
     def _further(self, question: ApprovalRequest, code: str, words: Words) -> tuple[str, tuple[Choice, ...]]:
         """Return the answers that approve more than this call: as text, and as buttons."""

@@ -32,10 +32,10 @@ from agent.tools.files.tools import PATH, put
 from agent.tools.files.workspace import Workspaces
 from agent.tools.policy import Risk
 from agent.tools.tool import AbsentTool, Tool, ToolContext
-from agent.tools.web.guard import PublicConnector, Unreachable
 from gateway.contracts.errors import ToolError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.ports import Clock
+from gateway.public_web import PublicConnector, Unreachable
 from gateway.scrub.raw_text import head
 
 if TYPE_CHECKING:

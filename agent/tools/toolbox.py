@@ -30,7 +30,6 @@ from agent.tools.registry import ToolRegistry
 from agent.tools.results import KeptElsewhere
 from agent.tools.secrets import SecretInjector
 from agent.tools.tool import AbsentTool, Tool, ToolContext
-from agent.tools.web.guard import PublicConnector
 from agent.tools.web.session import WebSession
 from agent.tools.web.tools import Brave, Keyless, SearchEngine, Searxng, Tavily, web_tools
 from gateway.config.tools import BrowserSettings, McpSetting, PolicySetting, ToolSettings, WebSettings
@@ -39,6 +38,7 @@ from gateway.contracts.ports import Clock, SpanSink
 from gateway.contracts.profiles import MCP_PREFIX
 from gateway.contracts.sessions import GrantRole
 from gateway.limits import FOREIGN_STATEMENT_CHARS_MAX
+from gateway.public_web import PublicConnector
 from gateway.scrub import Scrubber
 
 if TYPE_CHECKING:

@@ -38,8 +38,10 @@ class Setting:
 
     @property
     def is_secret(self) -> bool:
-        """Tell whether the value may never be shown."""
-        return SecretStr in _plain_members(self.field.annotation)
+        """Tell whether the value, or a part of it, may never be shown."""
+        members = _plain_members(self.field.annotation)
+        tables = self.is_list and isinstance(members[0], type) and issubclass(members[0], BaseModel)
+        return tables or SecretStr in members
 
     @property
     def is_list(self) -> bool:

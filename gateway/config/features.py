@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Set
+from enum import StrEnum
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Final, Literal
+from urllib.parse import urlsplit
 from zoneinfo import available_timezones
 
-from pydantic import AfterValidator, Field, SecretStr
+from pydantic import AfterValidator, Field, SecretStr, StringConstraints
 
 from gateway.config.section import (
     HTTP_SCHEMES,
     HeaderLine,
     Secret,
     Section,
+    WebUrl,
     bare,
     expecting,
     headers_of,
@@ -23,7 +26,12 @@ from gateway.config.section import (
     url_with,
 )
 from gateway.contracts.errors import ConfigError
-from gateway.limits import ATTACHMENT_BYTES_CEILING, ATTACHMENT_BYTES_MAX, ATTACHMENTS_MAX
+from gateway.limits import (
+    ATTACHMENT_BYTES_CEILING,
+    ATTACHMENT_BYTES_MAX,
+    ATTACHMENTS_MAX,
+    WEBHOOK_SECRET_CHARS_MIN,
+)
 
 SHOWN_TOKENS_MAX: Final = 12_000  # some twenty pages; each is paid for again in every round
 SHOWN_TOKENS_LEAST: Final = 100
@@ -338,3 +346,41 @@ class ModelEntry(Section):
 def keys_in_files(entries: Mapping[str, ModelEntry]) -> tuple[str, ...]:
     """The keys that no setting holds, for the scrubber of a role that calls models. Raises `ConfigError`."""
     return tuple(entry.key(name) for name, entry in entries.items() if entry.api_key_file is not None)
+
+
+# The webhooks that are told what happens.
+
+
+class WebhookEvent(StrEnum):
+    """Something that happens here and that a webhook may be told of."""
+
+    TURN_ANSWERED = "turn_answered"
+    TURN_FAILED = "turn_failed"
+    APPROVAL_WANTED = "approval_wanted"
+    STRANGER_ASKS = "stranger_asks"
+    BUDGET_LOW = "budget_low"
+    DEAD_LETTER = "dead_letter"
+
+
+def _of_a_host(url: str) -> str:
+    parts = urlsplit(url)
+    if not parts.hostname or parts.port == 0:  # to ask for the port raises for one that is none
+        raise ValueError("not the address of a host")
+    return url
+
+
+class Webhook(Section):
+    """An address that is called when something happens."""
+
+    url: Annotated[WebUrl, AfterValidator(_of_a_host)] = Field(description="Where to.")
+    secret: SecretStr = Field(min_length=WEBHOOK_SECRET_CHARS_MIN, description="What calls are signed with.")
+    events: tuple[WebhookEvent, ...] = Field(default=tuple(WebhookEvent), min_length=1, description="What it is told.")
+    name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9._-]{0,64}$")] = Field(
+        default="", description="What it is called. Empty: the host of its address."
+    )
+    private: bool = Field(default=False, description="Whether the address may be in a private network.")
+
+    @property
+    def called(self) -> str:
+        """Return its name, else its host."""
+        return self.name or urlsplit(self.url).hostname or ""

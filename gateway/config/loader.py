@@ -316,6 +316,9 @@ def _check_together(settings: Settings, sources: Mapping[str, str]) -> None:
                     f"{sources[f'agent.{key}']}: agent.{key} is set, but agent.model names {named}, which has a key or "
                     f"an address of its own: set {named}.{key} instead"
                 )
+    webhooks = [each.called for each in settings.webhooks]
+    if twice := next((name for name in webhooks if webhooks.count(name) > 1), None):
+        raise ConfigError(f"{sources['webhooks']}: two webhooks are called {twice}: give each a name of its own")
     called = tuple(settings.channels.called())
     for key in called:
         if not settings.http.public_url:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from pydantic import SecretStr
+from pydantic import BaseModel, SecretStr
 
 from gateway.config.catalog import catalog, value_of
 from gateway.config.settings import Settings
@@ -36,7 +36,7 @@ _OPTION: Final = re.compile(r"([?&]([A-Za-z0-9_.-]+)=)[^&#\s\"']*")
 
 
 def settings_secrets(settings: Settings) -> tuple[str, ...]:
-    """Every secret value in the settings: what the scrubber shall know."""
+    """Return every secret value in the settings: what the scrubber shall know."""
     return tuple(dict.fromkeys(secret for key in catalog() for secret in _in_setting(value_of(settings, key))))
 
 
@@ -84,7 +84,12 @@ def _in_setting(value: object) -> Iterator[str]:
                     yield from _in_setting(held)
         case tuple():
             for line in value:
-                yield from _in_secret_line(line.get_secret_value()) if isinstance(line, SecretStr) else _in_text(line)
+                if isinstance(line, BaseModel):
+                    yield from (secret for _, held in line for secret in _in_setting(held))
+                elif isinstance(line, SecretStr):
+                    yield from _in_secret_line(line.get_secret_value())
+                else:
+                    yield from _in_text(line)
 
 
 def _in_secret_line(line: str) -> Iterator[str]:
@@ -167,12 +172,12 @@ def placeholder_key(settings: Settings) -> str:
 
 
 def vault_key(settings: Settings) -> str:
-    """What the vault encrypts with: equal in every process of an installation. Raises `ConfigError`."""
+    """Return what the vault encrypts with: equal in every process of an installation. Raises `ConfigError`."""
     return _kept(settings.scrub.vault.key, settings.data_dir / VAULT_KEY_FILE, "scrub.vault.key")
 
 
 def client_key(settings: Settings) -> str:
-    """What clients' tokens are recognised by: equal in every process of an installation. Raises `ConfigError`."""
+    """Return what clients' tokens are made with: equal in every process of an installation. Raises `ConfigError`."""
     return _kept(settings.channels.api.key, settings.data_dir / CLIENT_KEY_FILE, "channels.api.key")
 
 

@@ -26,6 +26,7 @@ from gateway.config.features import (
     ScheduleSettings,
     ScrubSettings,
     TelemetrySettings,
+    Webhook,
 )
 from gateway.config.limits import LimitSettings
 from gateway.config.presets import Preset
@@ -42,6 +43,7 @@ from gateway.limits import (
     REDIS_MEMORY_MB_MIN,
     TURNS_MAX,
     USER_TURNS_MAX,
+    WEBHOOK_SECRET_CHARS_MIN,
 )
 
 REDIS_SCHEMES: Final = (
@@ -359,3 +361,12 @@ class Settings(Section):
     words: WordSettings = WordSettings()
     log: LogSettings = LogSettings()
     telemetry: TelemetrySettings = TelemetrySettings()
+    webhooks: tuple[Webhook, ...] = Field(
+        default=(),
+        description="Addresses that are called when something happens: tables [[webhooks]] with url, secret, events "
+        "(of turn_answered, turn_failed, approval_wanted, stranger_asks, budget_low, dead_letter; all where it is left "
+        "out), name (else the host), private (true: it may be in a private network). In the environment a JSON list.",
+        json_schema_extra=expecting(
+            f"a list of tables with url, secret (at least {WEBHOOK_SECRET_CHARS_MIN} characters), events, name, private"
+        ),
+    )

@@ -69,7 +69,12 @@ def _server(server: McpSetting) -> str:
     return f"{server.name}={program} ({len(arguments)} argument{'s' * (len(arguments) != 1)})"
 
 
-_SHOWN_AS: Final = {"database.url": database_url, "tools.mcp": _mcp}
+def _webhooks(settings: Settings) -> tuple[str, ...]:
+    """List the webhooks by name, without what may be a key: secrets, and their addresses."""
+    return tuple(f"{webhook.called}={','.join(webhook.events)}" for webhook in settings.webhooks)
+
+
+_SHOWN_AS: Final = {"database.url": database_url, "tools.mcp": _mcp, "webhooks": _webhooks}
 """What is shown is not what was written: the value in force, or a part of it."""
 
 

@@ -83,6 +83,10 @@ class SessionKey:
         return replace(self, place=()) if self.user else self
 
 
+EVENTS: Final = "webhooks"
+"""The channel of events, on which nobody can be answered."""
+
+
 @dataclass(frozen=True, slots=True)
 class ReplyAddress:
     """Where an answer goes. Written by a channel; only that channel reads `target`.

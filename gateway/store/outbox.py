@@ -24,7 +24,7 @@ from sqlalchemy import (
 )
 
 from gateway.contracts.envelope import address_from_text, address_to_text, files_from_text, files_to_text
-from gateway.contracts.ids import ReplyAddress, SessionKey
+from gateway.contracts.ids import EVENTS, ReplyAddress, SessionKey
 from gateway.contracts.messages import (
     Button,
     Choice,
@@ -98,7 +98,10 @@ OPERATOR: Final = "admin"
 
 _LAST_ADDRESS: Final = (
     select(outbox.c.address)
-    .where(outbox.c.key == bindparam("k"), outbox.c.address.not_like(f'{{"channel":"{OPERATOR}",%'))
+    .where(
+        outbox.c.key == bindparam("k"),
+        *(outbox.c.address.not_like(f'{{"channel":"{elsewhere}",%') for elsewhere in (OPERATOR, EVENTS)),
+    )
     .order_by(outbox.c.created_at_ms.desc())
     .limit(1)
 )

@@ -649,15 +649,15 @@ class TurnStore(Aggregate):
         *,
         turn_id: str,
         message: InboundMessage,
-        reply: Reply,
+        replies: Sequence[Reply],
         note: CleanText,
         reference: str,
         letter_id: str,
         now_ms: int,
     ) -> bool:
-        """Give up a message whose runs all failed: it is consumed, answered with `reply`, and followed by `note` where
-        it stands in a transcript. `reference` is what `reply` tells to quote, `letter_id` names the dead letter for the
-        operator. No run of it that still lives may commit. False: it was answered before."""
+        """Give up a message whose runs all failed: it is consumed, answered with `replies`, and followed by `note`
+        where it stands in a transcript. `reference` is what the first tells to quote, `letter_id` names the dead letter
+        for the operator. No run of it that still lives may commit. False: it was answered before."""
         lane = connection.execute(_LOCK, {"k": str(message.key)}).one_or_none()
         # The operator may have it tried again before its author was told: an apology behind the answer would mislead.
         answered, _ = known(connection, [message.id, retry_id_of(message.id)])
@@ -669,7 +669,7 @@ class TurnStore(Aggregate):
             connection.execute(LOSE_TURN, {"t": turn_id, "reference": WORKER_LOST, "now_ms": now_ms})
             _note(connection, turn_id, message, note, now_ms=now_ms)
         _give_up(connection, message.id, turn_id=turn_id, reference=reference, letter_id=letter_id, now_ms=now_ms)
-        outbox.put_replies(connection, [reply])
+        outbox.put_replies(connection, replies)
         return True
 
     @write

@@ -22,8 +22,8 @@ from tests.architecture.code_stats import (
 )
 
 LIMITS: Final = {
-    "files": 371,
-    "lines": 102_710,
+    "files": 372,
+    "lines": 103_215,
     "one_importer": 18.1,
     "duplicate_classes": 0,
     "no_verb": 5.7,

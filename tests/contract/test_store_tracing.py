@@ -21,7 +21,7 @@ async def give_up(store: Store, turn_id: str, message_id: str, sorry: Reply) -> 
     assert await store.turns.give_up(
         turn_id=turn_id,
         message=message,
-        reply=sorry,
+        replies=[sorry],
         note=CleanText("(given up)"),
         reference=REFERENCE,
         letter_id=LETTER,

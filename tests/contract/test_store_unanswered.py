@@ -247,7 +247,7 @@ async def test_a_stop_and_a_commit_at_once_leave_one_of_the_two(store: Store) ->
 async def give_up(store: Store, turn_id: str, message: InboundMessage) -> bool:
     sorry = reply(message.key, "sorry", id_=f"{turn_id}:dead", turn_id=turn_id)
     return await store.turns.give_up(
-        turn_id=turn_id, message=message, reply=sorry, note=NOTE, reference="K7QX2M", letter_id="5-0", now_ms=1_900
+        turn_id=turn_id, message=message, replies=[sorry], note=NOTE, reference="K7QX2M", letter_id="5-0", now_ms=1_900
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
+from datetime import datetime
 from importlib.metadata import version
 from typing import Any, Final, Literal
 from unittest.mock import Mock
@@ -13,6 +14,7 @@ from pydantic import BaseModel, Field
 from pydantic.json_schema import models_json_schema
 
 from channels.api.server import ChatOrder, ClientMessageOrder
+from gateway.config.features import WebhookEvent
 from gateway.ops.admin.app import Parts, create_app
 from gateway.scrub import Scrubber
 
@@ -105,7 +107,26 @@ class ModelListView(BaseModel):
     data: list[ModelView]
 
 
-_SHAPES: Final = (ClientMessageOrder, ChatOrder, MessageStateView, ProgramRefusal, CompletionView, ModelListView)
+class EventView(BaseModel):
+    """Something that happened, as the operator's webhooks are told of it."""
+
+    id: str = Field(description="The same, however often it is told.")
+    type: WebhookEvent
+    at: datetime
+    key: str = Field(description="Whom it is about, such as `telegram:123456789`.")
+    turn_id: str = Field(description="Empty where there is no turn.")
+    text: str = Field(description="What was said, its first 4,000 characters.")
+
+
+_SHAPES: Final = (
+    EventView,
+    ClientMessageOrder,
+    ChatOrder,
+    MessageStateView,
+    ProgramRefusal,
+    CompletionView,
+    ModelListView,
+)
 
 
 def document() -> dict[str, Any]:
@@ -118,6 +139,8 @@ def document() -> dict[str, Any]:
         described["paths"][path] = {**methods, "servers": [{"url": _PROGRAMS}]}
     _, shapes = models_json_schema([(shape, "validation") for shape in _SHAPES], ref_template=_REF)
     described["components"]["schemas"] |= shapes["$defs"]
+    told = {"description": "Something happened.", "requestBody": {"required": True, "content": _content(EventView)}}
+    described["webhooks"] = {"event": {"post": told | {"responses": {"2XX": {"description": "It was taken."}}}}}
     described["components"]["securitySchemes"]["client token"] = {"type": "http", "scheme": "bearer"}
     return described
 
@@ -136,7 +159,8 @@ def _operators() -> dict[str, Any]:
 
 
 def _programs() -> dict[str, Any]:
-    own_id = {"name": "id", "in": "path", "required": True, "schema": {"type": "string"}}
+    schema = {"type": "string", "title": "The id that you gave it, or were told"}
+    own_id = {"name": "id", "in": "path", "required": True, "schema": schema}
     state = {"200": _shown(MessageStateView), "202": _shown(MessageStateView, "There is no answer yet.")}
     events = {"content": {_EVENTS: {}}, "description": "Events `draft`, with the text so far, and `answer`."}
     completion = _shown(CompletionView)

@@ -44,6 +44,7 @@ _TOPICS: Final = {
     "words": "Language",
     "log": "Logs",
     "telemetry": "Traces",
+    "webhooks": "Webhooks",
 }
 """What the first part of a key is about; one without a title here is its own."""
 

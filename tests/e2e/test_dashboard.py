@@ -208,7 +208,7 @@ async def test_a_message_is_followed_hop_by_hop_from_wherever_its_id_stands(page
     assert await desk.store.turns.give_up(
         turn_id="t77",
         message=poison,
-        reply=sorry,
+        replies=[sorry],
         note=sorry.text,
         reference="K7QX2M",
         letter_id="5-0",

@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 
@@ -30,6 +30,7 @@ from tests.parts.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 DOCUMENTED = json.loads((Path(__file__).parents[2] / "docs/reference/openapi.json").read_text("utf-8"))
+SECRET = "a secret of sixteen or more"
 SLOW = {"TRIVET_AGENT__MODEL": "demo/scripted@400ms"}
 
 
@@ -94,15 +95,44 @@ async def hooks() -> AsyncIterator[tuple[str, list[Request]]]:
         yield f"http://{LOOPBACK}:{port}/hook", calls
 
 
+@dataclass
+class Listener:
+    """A webhook of the operator; what it `holds` gets no answer as long as it does."""
+
+    events: list[tuple[Request, dict[str, str]]] = field(default_factory=list)
+    holds: str = "nothing"
+    url: str = ""
+
+    async def take(self, request: Request) -> Response:
+        event = await request.json()
+        self.events.append((request, event))
+        while self.holds in event["text"]:  # noqa: ASYNC110 - a test lets go
+            await asyncio.sleep(0.01)
+        return Response(status_code=204)
+
+    def told(self, words: str) -> list[dict[str, str]]:
+        """The events that say these words."""
+        return [event for _, event in self.events if words in event["text"]]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def listener() -> AsyncIterator[Listener]:
+    listener = Listener()
+    async with listening(Starlette(routes=[Route("/events", listener.take, methods=["POST"])])) as port:
+        listener.url = f"http://{LOOPBACK}:{port}/events"
+        yield listener
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def programs(
-    tmp_path_factory: pytest.TempPathFactory, hooks: tuple[str, list[Request]]
+    tmp_path_factory: pytest.TempPathFactory, hooks: tuple[str, list[Request]], listener: Listener
 ) -> AsyncIterator[Programs]:
     port = free_port()
     settings = SLOW | {
         "TRIVET_CHANNELS__API__ENABLED": "true",
         "TRIVET_CHANNELS__API__PORT": str(port),
         "TRIVET_CHANNELS__API__WEBHOOKS": json.dumps([hooks[0]]),
+        "TRIVET_WEBHOOKS": json.dumps([{"url": listener.url, "secret": SECRET, "private": True, "name": "all"}]),
     }
     folder: Path = tmp_path_factory.mktemp("programs")
     async with running_product(folder, settings=settings, platforms=()) as product:
@@ -226,6 +256,7 @@ async def test_chats_that_begin_alike_are_what_their_clients_say(programs: Progr
 
         hello = {"role": "assistant", "content": await ask(first)}
         await ask(first, hello, {"role": "user", "content": "say plums"})
+        assert "You quoted user: say hello" in await ask(first, hello, {"role": "user", "content": "And now?"})
         heard = await ask(first, hello, {"role": "user", "content": "history"})
         assert "I can see 1 message(s) of yours" in heard
 
@@ -261,3 +292,22 @@ async def test_a_killed_process_costs_no_answer(programs: Programs, token: str, 
                     break
                 await asyncio.sleep(0.2)
     assert [f"survived {role}" in answer["text"] for answer in told["answers"]] == [True]
+
+
+async def test_events_are_told_again_with_the_same_id_after_a_kill_in_the_middle_of_a_call(
+    programs: Programs, token: str, listener: Listener
+) -> None:
+    listener.holds = "walnuts"
+    async with programs.http(token) as client:
+        await client.post("/api/v1/messages", json={"text": "say walnuts", "thread": "told", "id": "told", "wait_s": 0})
+        await until(lambda: listener.told("walnuts"))
+        await programs.product.kill("channels")
+        listener.holds = "nothing"
+        await until(lambda: len(listener.told("walnuts")) > 1)
+    first, again = listener.told("walnuts")[:2]
+    assert first == again
+    assert (first["type"], first["key"].partition("-")[0]) == ("turn_answered", "api:shop")
+    request, _ = listener.events[0]
+    at_s, signed = (part.split("=")[1] for part in request.headers["x-trivet-signature"].split(","))
+    expected = hmac.new(SECRET.encode(), f"{at_s}.".encode() + await request.body(), sha256).hexdigest()
+    assert hmac.compare_digest(signed, expected)

@@ -29,6 +29,7 @@ from gateway.config.features import (
     RoutingSettings,
     ScheduleSettings,
     ScrubSettings,
+    Webhook,
 )
 from gateway.config.limits import GlobalAllowance, GuestAllowance, LimitSettings
 from gateway.config.settings import AgentSettings, QueueSettings, SessionSettings
@@ -212,6 +213,7 @@ async def running_agent(
     subagents: SubagentSettings | None = None,
     engine: Literal["litellm", "claude_sdk"] = "litellm",
     attachments: AttachmentSettings | None = None,
+    webhooks: tuple[Webhook, ...] = (),
     transcriptions: TranscriptionModel | None = None,
     vision_model: str = "",
     utility_model: str = "",
@@ -250,6 +252,7 @@ async def running_agent(
         scrub=scrub or ScrubSettings(),
         subagents=subagents or SubagentSettings(),
         attachments=attachments or AttachmentSettings(),
+        webhooks=webhooks,
     )
     worker_id, health = f"test:{clock.code(8)}", health or ModelHealth()
     async with assembled(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.tools.web.guard import is_public
+from gateway.public_web import is_public
 
 PRIVATE_4 = [
     "127.0.0.0/8",

@@ -75,7 +75,7 @@ class TestDeliveries:
         assert await sqlite_store.turns.give_up(
             turn_id="t2",
             message=dead,
-            reply=sorry,
+            replies=[sorry],
             note=SCRUBBER.scrub(""),
             reference="K7QX2M",
             letter_id=letter.entry_id,

@@ -244,6 +244,7 @@ def test_every_secret_setting_is_known_by_what_it_says(key: str) -> None:
     """A setting that is added as a secret needs no line anywhere else."""
     quiet = OWNER_DIGEST if key == OWNER_CODE else "quiet-and-unlikely-and-quite-long"
     lines = {
+        "webhooks": json.dumps([{"url": "https://a.example", "secret": quiet}]),
         "tools.mcp_secrets": f"a.X={quiet}",
         "tools.databases": f"a=postgresql+asyncpg://u:{quiet}@h/d",
         "telemetry.otlp_headers": f"X={quiet}",

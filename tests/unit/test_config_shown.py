@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from gateway.config import load_settings
 from gateway.config.catalog import catalog, variables
 from gateway.config.show import as_table, env_example, json_schema
+from gateway.contracts.errors import ConfigError
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 
@@ -77,3 +80,33 @@ def test_an_enabled_channel_without_its_tokens_loads_for_those_who_need_none() -
     settings = load_settings(None, {"TRIVET_CHANNELS__SLACK__ENABLED": "true"}).settings
     assert settings.channels.enabled_names == ("slack",)
     assert settings.channels.slack.missing == ("bot_token", "app_token")
+
+
+def test_webhooks_are_tables_of_the_file_or_a_list_in_the_environment_and_shown_without_secrets(tmp_path: Path) -> None:
+    path = tmp_path / "trivet.toml"
+    path.touch(0o600)
+    path.write_text("""
+[[webhooks]]
+url = "https://one.example/quiet/path"
+secret = "quiet as a mouse, twice"
+
+[[webhooks]]
+url = "https://two.example/"
+secret = "quiet as another mouse"
+events = ["turn_failed", "dead_letter"]
+name = "second"
+""")
+    listed = [{"url": "http://three.example", "secret": "quiet as a third one", "private": True}]
+    of_file = load_settings(path, {})
+    of_environment = load_settings(path, {"TRIVET_WEBHOOKS": json.dumps(listed)})
+    assert [each.called for each in of_file.settings.webhooks] == ["one.example", "second"]
+    assert [each.private for each in of_environment.settings.webhooks] == [True]
+    assert {"quiet as a mouse, twice", "quiet as another mouse"} <= {*of_file.secrets}
+    (row,) = [line for line in as_table(of_file).splitlines() if line.startswith("webhooks ")]
+    assert "second=turn_failed,dead_letter" in row
+    assert "quiet" not in as_table(of_file)
+    wrongs = [{"secret": "quiet"}, {"url": "quiet"}, {"url": "http://quiet.example:99999"}, {"url": "http://:80/quiet"}]
+    for wrong in (*([listed[0] | each] for each in wrongs), listed * 2):
+        with pytest.raises(ConfigError, match="webhooks") as caught:
+            load_settings(None, {"TRIVET_WEBHOOKS": json.dumps(wrong)})
+        assert "quiet" not in str(caught.value)

@@ -276,7 +276,7 @@ def test_secrets_are_references_and_each_stays_with_its_roles() -> None:
         "trivet-database": {"agent", "admin"},
         "trivet-scrub": {"channels", "agent", "admin"},
         "trivet-vault": {"channels", "agent"},
-        "trivet-channels": {"channels"},
+        "trivet-channels": {"channels", "admin"},
         "trivet-models": {"agent"},
         "trivet-admin": {"admin"},
     }

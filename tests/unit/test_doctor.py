@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -30,6 +31,7 @@ from gateway.ops.doctor.checks import (
     check_models,
     check_ports,
     check_redis,
+    check_webhooks,
     file_system_of,
 )
 from gateway.ops.doctor.platforms import check_platforms
@@ -327,6 +329,26 @@ async def test_a_setting_that_the_agent_cannot_start_with_is_told(tmp_path: Path
     environ = {**os.environ, "TRIVET_DATA_DIR": str(tmp_path), "TRIVET_AGENT__MODEL": "nobody-s/model"}
     (finding,) = await check_models(environ)
     assert (finding.state, "agent.model" in finding.seen) == (CheckState.WRONG, True)
+
+
+async def test_a_webhook_in_a_private_network_is_wrong_unless_it_may_be_there() -> None:
+    secret = "a secret of sixteen or more"
+    listed = [
+        {"url": "https://1.1.1.1/quiet", "secret": secret, "name": "public"},
+        {"url": "http://1.1.1.1/quiet", "secret": secret, "name": "open"},
+        {"url": "https://10.0.0.1/quiet", "secret": secret, "name": "inside"},
+        {"url": "http://127.0.0.1:1/quiet", "secret": secret, "name": "allowed", "private": True},
+        {"url": "https://nowhere.invalid/quiet", "secret": secret, "name": "nowhere"},
+    ]
+    found = await check_webhooks(settings_of({"TRIVET_WEBHOOKS": json.dumps(listed)}))
+    assert [(finding.name.removeprefix("webhooks."), finding.state) for finding in found] == [
+        ("public", CheckState.OK),
+        ("open", CheckState.WARNING),
+        ("inside", CheckState.WRONG),
+        ("allowed", CheckState.OK),
+        ("nowhere", CheckState.WRONG),
+    ]
+    assert "quiet" not in as_table(found)
 
 
 # --- platforms, answering as their documentation says

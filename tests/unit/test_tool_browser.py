@@ -13,9 +13,9 @@ import pytest_asyncio
 from agent.tools.browser import Chromium, NoBrowser, browser_tools, find_browser, forward_proxy, open_chromium
 from agent.tools.files.workspace import Workspaces
 from agent.tools.registry import ToolRegistry
-from agent.tools.web.guard import PublicConnector
 from gateway.clock import SystemClock
 from gateway.contracts.ids import SessionKey
+from gateway.public_web import PublicConnector
 from tests.parts.sites import Site, site
 from tests.parts.tooling import file_threads, registry, run
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 import pytest
 
 from agent.subagents.confinement import ROOT
-from agent.tools.web.guard import is_near
+from gateway.public_web import is_near
 
 OWN: Final = ("185.199.108.1", "2606:4700:1:2::1", "93.184.216.34", "2606:4700:9::1", "64:ff9b::93.184.216.34")
 """In a network with others, and alone; the last is reached through a translator."""
@@ -37,12 +37,13 @@ ip -6 route add default via 2606:4700:1:2::fe
 that takes a part of the internet without naming a gateway."""
 ASKING: Final = """
 import asyncio, json, sys
-from agent.tools.web import guard, session
-from agent.tools.web.guard import PublicConnector, Unreachable
+from agent.tools.web import session
 from agent.tools.web.session import WebSession
+from gateway import public_web
 from gateway.contracts.errors import ToolError
+from gateway.public_web import PublicConnector, Unreachable
 
-session.WEB_TIMEOUT_S = guard.WEB_CONNECT_S = 0.2  # nobody answers elsewhere
+session.WEB_TIMEOUT_S = public_web.WEB_CONNECT_S = 0.2  # nobody answers elsewhere
 WAYS = {"web_fetch": lambda web, host: web.get(f"http://{host}:8080/"),
         "browser": lambda web, host: PublicConnector().connect(host.strip("[]"), 8080)}
 

@@ -23,8 +23,9 @@ from aiohttp import AddrInfoType
 from yarl import URL
 
 from agent import limits
-from agent.tools.web.guard import is_on_public_web
 from gateway.contracts.errors import FailureCause, ToolError
+from gateway.limits import WEB_CONNECT_S
+from gateway.public_web import is_on_public_web
 
 _SCHEMES: Final = frozenset({"http", "https"})
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
@@ -70,7 +71,7 @@ class WebSession:
         self._client = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(socket_factory=self._socket, limit=32, ttl_dns_cache=0, use_dns_cache=False),
             cookie_jar=aiohttp.DummyCookieJar(),
-            timeout=aiohttp.ClientTimeout(total=limits.WEB_TIMEOUT_S, sock_connect=limits.WEB_CONNECT_S),
+            timeout=aiohttp.ClientTimeout(total=limits.WEB_TIMEOUT_S, sock_connect=WEB_CONNECT_S),
             headers=_HEADERS,
             trust_env=False,
             max_line_size=16_384,

@@ -12,11 +12,13 @@ from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Final
+from urllib.parse import urlsplit
 
 from gateway.bus.embedded import embedded_url, find_server
 from gateway.bus.inspection import ServerFacts, inspect_bus, refuse_foreign
 from gateway.config import SCRIPTED_MODEL, Loaded, Settings, called, database_url, masked_url, webhook_host
 from gateway.config.derived import is_readable_by_others, provider_of
+from gateway.config.features import Webhook
 from gateway.config.loader import CONFIG_VARIABLE
 from gateway.contracts.budgets import LimitRule
 from gateway.contracts.errors import ConfigError, SchemaMismatch, TrivetError
@@ -26,6 +28,7 @@ from gateway.key_files import REDIS_PASSWORD_FILE
 from gateway.ops.doctor import CheckResult, ok, warning, wrong
 from gateway.ops.doctor.platforms import check_platforms
 from gateway.preflight import check_port_free, http_get
+from gateway.public_web import is_on_public_web, resolved
 from gateway.scrub.literals import engine_name
 from gateway.store import open_store
 from gateway.store.foreign import ForeignDatabases
@@ -377,6 +380,27 @@ async def check_foreign(settings: Settings) -> list[CheckResult]:
     return found
 
 
+async def check_webhooks(settings: Settings) -> list[CheckResult]:
+    """Check that each webhook leads to a host that may be called; none is called."""
+    return [await _check_webhook(webhook) for webhook in settings.webhooks]
+
+
+async def _check_webhook(webhook: Webhook) -> CheckResult:
+    parts, name = urlsplit(webhook.url), f"webhooks.{webhook.called}"
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    try:
+        found = await resolved(parts.hostname or "", port)
+    except (OSError, UnicodeError):
+        return wrong(name, f"{parts.hostname} has no address", "correct its url, or look at the network")
+    if not webhook.private and not all(is_on_public_web(address, port) for address in found):
+        return wrong(
+            name, f"{parts.hostname} port {port} is not on the public web", "set private = true if it shall be called"
+        )
+    if parts.scheme != "https" and not webhook.private:
+        return warning(name, "what it is told can be read on the way", "give it an https address")
+    return ok(name, ", ".join(webhook.events))
+
+
 def _absent_file(url: str) -> Path | None:
     """Return the SQLite file of the URL, if it does not exist yet."""
     path = Path(url.removeprefix(_SQLITE)).expanduser()
@@ -391,8 +415,11 @@ async def examine(loaded: Loaded, environ: Mapping[str, str], *, is_offline: boo
         environ = {**environ, CONFIG_VARIABLE: str(loaded.path.absolute())}
     models: Sequence[CheckResult] = ()
     platforms: Sequence[CheckResult] = ()
+    webhooks: Sequence[CheckResult] = ()
     if not is_offline:
-        models, platforms = await asyncio.gather(check_models(environ), check_platforms(settings))
+        models, platforms, webhooks = await asyncio.gather(
+            check_models(environ), check_platforms(settings), check_webhooks(settings)
+        )
     return [
         *check_configuration(loaded),
         check_data_dir(settings),
@@ -410,5 +437,6 @@ async def examine(loaded: Loaded, environ: Mapping[str, str], *, is_offline: boo
         check_telemetry(settings),
         await check_confinement(settings, environ),
         *await check_mcp(settings, environ),
+        *webhooks,
         *platforms,
     ]

@@ -27,6 +27,8 @@ _ADMIN_TOKEN: Final = "TRIVET_HTTP__ADMIN_TOKEN"  # noqa: S105 - a variable's na
 _VAULT_KEY: Final = "TRIVET_SCRUB__VAULT__KEY"
 _DATABASE: Final = "TRIVET_DATABASE__URL"
 _COLLECTOR_KEY: Final = "TRIVET_TELEMETRY__OTLP_HEADERS"
+_CLIENT_KEY: Final = "TRIVET_CHANNELS__API__KEY"
+_WEBHOOKS: Final = "TRIVET_WEBHOOKS"
 _TOOL_SECRETS: Final = frozenset({"TRIVET_TOOLS__WEB__KEY", "TRIVET_TOOLS__MCP_SECRETS", "TRIVET_TOOLS__DATABASES"})
 _PLAIN: Final = re.compile(
     r"TRIVET_.*|PATH|HOME|USER|LOGNAME|SHELL|TERM|TZ|LANG|LANGUAGE|LC_.*|TMPDIR|XDG_.*|VIRTUAL_ENV|PYTHON.*"
@@ -49,11 +51,11 @@ def for_agent(environ: Mapping[str, str], given: Mapping[str, str], *, channels:
 
 
 def for_admin(environ: Mapping[str, str], given: Mapping[str, str], *, channels: Iterable[str]) -> dict[str, str]:
-    """Select plain variables and ours, without tokens of channels and the keys of the model, the tools, the collector
-    and the vault."""
-    return _without_channels(
-        _plain(environ, given, hidden={_MODEL_KEY, _VAULT_KEY, _COLLECTOR_KEY, *_TOOL_SECRETS}), channels
-    )
+    """Select plain variables and ours, without tokens of channels and the keys of the model, the tools, the collector,
+    the vault and webhooks. It makes the tokens of programs, so it has that key."""
+    hidden = {_MODEL_KEY, _VAULT_KEY, _COLLECTOR_KEY, _WEBHOOKS, *_TOOL_SECRETS}
+    kept = _plain(environ, given, hidden=hidden)
+    return _without_channels(kept, channels) | {name: kept[name] for name in (_CLIENT_KEY,) if name in kept}
 
 
 def _plain(environ: Mapping[str, str], given: Mapping[str, str], *, hidden: set[str]) -> dict[str, str]:

@@ -16,8 +16,8 @@ from typing import Final
 
 import structlog
 
-from agent.limits import WEB_CONNECT_S
 from gateway.contracts.errors import ToolError
+from gateway.limits import WEB_CONNECT_S
 
 _CLOSED_4: Final = tuple(
     map(
