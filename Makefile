@@ -87,8 +87,8 @@ check: lint ## what CI runs
 	$(MAKE) --jobs 2 types test
 
 lint: $(TOOLS) ## ruff and import-linter
-	$(BIN)/ruff check $(SOURCES)
-	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/ruff check $(SOURCES) examples
+	$(BIN)/ruff format --check $(SOURCES) examples
 	$(BIN)/lint-imports --no-cache
 
 stats: $(CHECKED) ## how heavy the code is: the figures that tests/architecture never lets grow
@@ -98,8 +98,8 @@ types: $(CHECKED) ## mypy, strict, source and tests
 	$(BIN)/mypy $(SOURCES)
 
 fmt: $(TOOLS) ## format and fix what can be fixed
-	$(BIN)/ruff check --fix $(SOURCES)
-	$(BIN)/ruff format $(SOURCES)
+	$(BIN)/ruff check --fix $(SOURCES) examples
+	$(BIN)/ruff format $(SOURCES) examples
 
 faults: $(TOOLS) ## kill, pause, cut and slow everything, the long way, then the table of numbers; ARGS=... chooses tests
 	$(BIN)/python -m pytest tests/faults -n 0 -s -m "long or not long" $(ARGS)

@@ -25,6 +25,7 @@ from agent.features.commands import CommandRequest, CommandRow, CommandTable
 from agent.features.memory.consolidation import Consolidation
 from agent.features.memory.knowledge import ChargedEmbedder, PersonMemory, memory_commands, memory_tools
 from agent.features.plans import Planner, Planning, plan_commands, plan_tool
+from agent.features.plugins import plugin_commands, plugin_tools
 from agent.features.schedules.service import Scheduler, ScheduleService, remind_commands, schedule_tools
 from agent.features.sessions import (
     SuggestionServer,
@@ -51,7 +52,7 @@ from agent.runtime.control import ApprovalDecisions, ButtonPresses, ControlServi
 from agent.runtime.relay import FileServer, Relay
 from agent.runtime.run import LaneRunner, RunPorts
 from agent.runtime.steps import Steps
-from agent.runtime.turn import ConversationRunner, TurnRunner
+from agent.runtime.turn import HOOK_POINTS, ConversationRunner, TurnRunner
 from agent.runtime.window import TurnWindows
 from agent.runtime.worker import DeadLetters, Worker
 from agent.subagents.orchestration import Delegation, PlanSubAgents, open_subagents
@@ -80,6 +81,7 @@ from gateway.contracts.errors import BusUnavailable, ConfigError
 from gateway.contracts.ids import WORKSPACES
 from gateway.contracts.ports import Clock, SpanSink
 from gateway.limits import BUS_WAIT_S, QUEUE_NOTED_EVERY_S, SHUTDOWN_GRACE_S
+from gateway.plugins import load_hooks
 from gateway.process import end_loading, report_ready
 from gateway.retry import RetryPolicy, retry_until_available
 from gateway.scrub import Scrubber
@@ -87,6 +89,7 @@ from gateway.scrub.vault import seal_of
 from gateway.store import Store, open_store
 from gateway.store.foreign import ForeignDatabases
 from gateway.telemetry.logs import send_lines
+from gateway.telemetry.metrics import HOOK_FAILURES
 from gateway.telemetry.spans import open_spans
 from gateway.webhooks import WebhookEvents
 
@@ -278,6 +281,7 @@ class _Parts:
                 *skill_tools(self._skills.of),
                 *schedule_tools(self._schedules),
             ],
+            plugins=plugin_tools(self._settings.plugins.enabled),
             databases=ForeignDatabases(self._settings.tools.database_urls),
             scrubber=self._scrubber,
             clock=self._clock,
@@ -388,6 +392,7 @@ class _Parts:
             store=self._store,
             scrubber=self._scrubber,
             clock=self._clock,
+            hooks=load_hooks(settings.plugins.enabled, HOOK_POINTS, partial(self._health.tally.add, HOOK_FAILURES)),
         )
 
     def _commands(self, planning: Planning) -> tuple[CommandRow, ...]:
@@ -428,6 +433,7 @@ class _Parts:
             *access_commands(keeper),
             limits_command(keeper, self._allowances, self.people, store.usage, self.meter, self._clock),
             queue_command(self._bus.operator),
+            *plugin_commands(settings.plugins.enabled),
         )
 
     def catching_up(self) -> AbstractAsyncContextManager[None]:

@@ -112,7 +112,8 @@ class Turn:
     `notes` are for the person, under the answer; `finish_reason` is the model's, of its last words. A turn that yields
     leaves a barrier in its `suspension`. `thoughts` are those that led to its calls, by the id of the first one.
     `receive` makes of messages that join what the transcript and the model get. `prompt` is what was read with its
-    begin, `used_facts` are those of memory, by their ids, that have to do with `said`.
+    begin, `used_facts` are those of memory, by their ids, that have to do with `said`; `advice` is what the hooks of
+    plug-ins tell the model beside it.
     """
 
     batch: Batch
@@ -134,6 +135,7 @@ class Turn:
     receive: Callable[[Sequence[Joined]], Awaitable[Sequence[Joined]]] | None = None
     prompt: PromptStart | None = None
     used_facts: tuple[int, ...] = ()
+    advice: tuple[CleanText, ...] = ()
 
     @property
     def answered(self) -> tuple[InboundMessage, ...]:

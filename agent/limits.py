@@ -142,6 +142,9 @@ SUMMARY_TEMPERATURE: Final = 0.2
 UNDO_TURNS_MAX: Final = 100  # taken back at once
 UNDO_SHOWN_CHARS: Final = 80  # of what is taken back: enough to know it again
 
+# --- plug-ins
+ADVICE_CHARS_MAX: Final = 8_000  # what one hook tells the model beside one message: as a tool's result
+
 # --- tools
 TOOL_TIMEOUT_S: Final = 60.0
 TOOLS_PARALLEL_MAX: Final = 8

@@ -13,17 +13,19 @@ import logging
 import socket
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
+from functools import partial
 from typing import Final, Protocol, cast
 
 from channels.core.adapter import CONNECTED, AdapterDeps, ChannelAdapter, SupportsWebhooks
 from channels.core.attempt import SendRules
 from channels.core.intake import FreeDisk
-from channels.core.runtime import LOOK_EVERY_S, ChannelConfig, ChannelDeps, ChannelRuntime
+from channels.core.runtime import HOOK_POINTS, LOOK_EVERY_S, REPORT_EVERY_S, ChannelConfig, ChannelDeps, ChannelRuntime
 from channels.core.secrets import open_secret_capture
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import embedded_url
 from gateway.clock import SystemClock
 from gateway.config import (
+    PluginAccount,
     QueueMode,
     Settings,
     TelegramAccount,
@@ -37,14 +39,17 @@ from gateway.config import (
 )
 from gateway.config.channels import PlaceholderUse
 from gateway.config.derived import check_installed
-from gateway.contracts.errors import ConfigError, CredentialsRejected
+from gateway.contracts.errors import BusError, ConfigError, CredentialsRejected, PluginBroken, TrivetError
 from gateway.contracts.ids import EVENTS
 from gateway.limits import BUS_WAIT_S
+from gateway.packages import PluginKind, enabled_parts
+from gateway.plugins import load_hooks, load_part
 from gateway.process import end_loading, guard_streams, report_ready, run_to_exit, stop_event
 from gateway.retry import RetryPolicy, retry_until_available
 from gateway.scrub import Scrubber
 from gateway.scrub.vault import scrubber_of, vault_keys
 from gateway.telemetry.logs import configure_logs, send_lines
+from gateway.telemetry.metrics import HOOK_FAILURES, Tally
 
 try:
     from uvloop import new_event_loop
@@ -55,7 +60,7 @@ log = logging.getLogger("trivet.channels")
 
 
 class AdapterModule(Protocol):
-    """The content of a module that the table names."""
+    """The content of a module that the table names; that of a plug-in is given its own account only."""
 
     def open_adapter(self, name: str, settings: Settings, parts: AdapterDeps) -> ChannelAdapter:
         """Build the adapter that the settings of channel `name` ask for. Raises `ConfigError` when they cannot work."""
@@ -114,10 +119,27 @@ async def _open_bus(settings: Settings) -> RedisBus:
 
 
 async def open_channel(name: str, settings: Settings, parts: AdapterDeps) -> ChannelAdapter:
-    """Load the module of channel `name` and make its adapter; others may work meanwhile."""
+    """Load the module of channel `name` and make its adapter; others may work meanwhile. Raises `ConfigError`, for the
+    channel of a plug-in `PluginBroken` whatever is wrong with it."""
+    if (account := settings.channels.of_plugins().get(name)) is not None:
+        return await _open_plugin(name, account, settings.plugins.enabled, parts)
     platform = name.partition(".")[0]
     module = cast(AdapterModule, await asyncio.to_thread(importlib.import_module, MODULES[platform]))
     return module.open_adapter(name, settings, parts)
+
+
+async def _open_plugin(
+    name: str, account: PluginAccount, packages: Sequence[str], parts: AdapterDeps
+) -> ChannelAdapter:
+    part = next(part for part in enabled_parts(packages, PluginKind.CHANNELS) if part.name == name)
+    try:
+        module = await asyncio.to_thread(load_part, part)
+        adapter: ChannelAdapter = module.open_adapter(name, account.read_as(module.Account, table_of(name)), parts)
+    except (Exception, SystemExit) as error:  # named boundary, a plug-in: the other channels go on
+        said = str(error) if isinstance(error, TrivetError) else f"{type(error).__name__}: {error}"
+        raise PluginBroken(f"channel {name} of {part.package} {part.version} is left out: {said}") from error
+    log.info("channel %s is that of %s %s", name, part.package, part.version)
+    return adapter
 
 
 def chosen(settings: Settings, asked: tuple[str, ...]) -> tuple[str, ...]:
@@ -148,11 +170,14 @@ class ChannelSupervisor:
         bus: RedisBus,
         stopping: asyncio.Event,
     ) -> None:
-        clock = SystemClock()
+        clock, self._tally = SystemClock(), Tally()
+        hooks = load_hooks(settings.plugins.enabled, HOOK_POINTS, partial(self._tally.add, HOOK_FAILURES))
+        self._operator = bus.operator
         self._settings = settings
         self._names = names
         self._stopping = stopping
-        self._deps = ChannelDeps.of(bus, scrubber, clock, open_secret_capture(settings, bus.vault, scrubber, clock))
+        capture = open_secret_capture(settings, bus.vault, scrubber, clock)
+        self._deps = ChannelDeps.of(bus, scrubber, clock, capture, hooks)
         self._parts = AdapterDeps(
             bus.intake,
             bus.deliveries,
@@ -171,7 +196,11 @@ class ChannelSupervisor:
         hooks: dict[str, SupportsWebhooks] = {}
         # Events for webhooks need a process of this role, whichever channels it has.
         for name in (*self._names, *((EVENTS,) if self._settings.webhooks else ())):
-            adapter = await open_channel(name, self._settings, self._parts)
+            try:
+                adapter = await open_channel(name, self._settings, self._parts)
+            except PluginBroken as error:
+                self._reject(error)
+                continue
             if isinstance(adapter, SupportsWebhooks) and adapter.is_called:
                 hooks[hook_path(name)] = adapter
             runtimes.append(
@@ -180,9 +209,13 @@ class ChannelSupervisor:
             tasks.append(asyncio.create_task(self._keep(runtimes[-1]), name=f"line-{name}"))
         end_loading()
         async with self._called(hooks):
-            connecting = asyncio.create_task(_report_when_connected(runtimes))
+            beside = (
+                asyncio.create_task(_report_when_connected(runtimes)),
+                asyncio.create_task(self._report_counts()),
+            )
             await self._stopping.wait()
-            connecting.cancel()
+            for each in beside:
+                each.cancel()
             await asyncio.gather(*(runtime.stop(grace_s=STOP_GRACE_S) for runtime in runtimes))
         for task in tasks:
             task.cancel()
@@ -206,11 +239,22 @@ class ChannelSupervisor:
         try:
             await runtime.run()
         except CredentialsRejected as error:
-            log.error("%s", error)  # noqa: TRY400 - the sentence is all there is to say
-            self._rejections.append(str(error))
-            if len(self._rejections) == len(self._names):
-                self._stopping.set()
+            self._reject(error)
             await runtime.report()
+
+    def _reject(self, error: TrivetError) -> None:
+        """Go on without a channel; without the last one, end."""
+        log.error("%s", error)
+        self._rejections.append(str(error))
+        if len(self._rejections) == len(self._names):
+            self._stopping.set()
+
+    async def _report_counts(self) -> None:
+        """Tell the bus what hooks have failed, every few seconds, until cancelled."""
+        while True:
+            await asyncio.sleep(REPORT_EVERY_S)
+            with contextlib.suppress(BusError):  # the next time
+                await self._tally.hand_over(self._operator.add_counts)
 
 
 async def _report_when_connected(runtimes: Sequence[ChannelRuntime]) -> None:

@@ -13,7 +13,7 @@ from gateway.process import run_to_exit
 
 ORDER: Final = (
     *("init", "up", "status", "chat", "pair", "access", "clients", "doctor", "logs", "sessions", "trace", "dead"),
-    *("export", "erase", "backup", "restore", "config", "demo", "scrub"),
+    *("plugins", "export", "erase", "backup", "restore", "config", "demo", "scrub"),
     *("channels", "agent", "admin", "migrate", "installation"),
 )
 """In which the commands are listed: from the first day to several machines."""
@@ -48,6 +48,7 @@ for command in (
     maintenance.logs,
     maintenance.demo,
     maintenance.doctor,
+    maintenance.plugins,
     maintenance.migrate,
     maintenance.installation,
     maintenance.export,

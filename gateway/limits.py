@@ -156,6 +156,12 @@ SIGN_IN_S: Final = 12 * 3600  # of a browser on the dashboard: a working day, an
 ADMIN_BODY_BYTES_MAX: Final = 1024 * 1024  # the longest that an operator sends is the prompt of a sub-agent
 WEBHOOK_BODY_BYTES_MAX: Final = 2 * 1024 * 1024  # Telegram drops updates of more than 512 KiB; others stay far below
 
+# --- plug-ins
+HOOK_TIMEOUT_S: Final = 2.0  # it stands before every message of a channel
+HOOK_REST_S: Final = 30.0  # after one took too long: its limit is then paid by one message in half a minute
+PLUGIN_COMMAND_S: Final = 30.0  # somebody sits there and waits
+PLUGIN_THREADS_MAX: Final = 32  # at once in one process; those that hang count until they end
+
 # --- programs that talk to the agent over HTTP
 API_BODY_BYTES_MAX: Final = 256 * 1024  # a message of INBOUND_CHARS_MAX, four bytes each, and what clients repeat
 API_WAIT_MAX_S: Final = 600.0  # one request waits no longer for its answer; the answer can be fetched after that

@@ -5,7 +5,7 @@ A person without buttons writes the same command: the text above the buttons nam
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence, Set
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -106,11 +106,11 @@ def start_text(words: Words) -> str:
 
 
 def help_text(
-    role: GrantRole, words: Words, *, listed: Set[str], can_split: bool, topic: HelpTopic | None = None
+    role: GrantRole, words: Words, *, listed: Iterable[CommandSpec], can_split: bool, topic: HelpTopic | None = None
 ) -> str:
     """List every command that `role` may use, among those that are `listed` here, by topics, or those of one;
     `can_split` tells whether the asker may have tasks split among sub-agents."""
-    offered = [spec for spec in COMMANDS if spec.name in listed and is_offered(spec, role)]
+    offered = [spec for spec in listed if is_offered(spec, role)]
     parts = {each: [_line(spec, words) for spec in offered if spec.topic is each] for each in HelpTopic}
     if topic is not None and parts[topic]:
         return "\n\n".join((_heading(topic, words), "\n".join(parts[topic])))
@@ -198,17 +198,16 @@ class Converse:
 
 Outcome = CommandReply | Converse
 
-_SPECS: Final = {spec.name: spec for spec in COMMANDS}
-
 
 @dataclass(frozen=True, slots=True)
 class CommandRow:
     """The function of one command; a text that it returns is a reply that changes nothing. Its line in /help is in
-    `gateway.contracts.commands`."""
+    `gateway.contracts.commands`; that of a plug-in's comes along as its `spec`."""
 
     name: str
     run: Callable[[CommandRequest], Awaitable[Outcome | str]]
     is_listed: bool = True
+    spec: CommandSpec | None = None
 
 
 class CommandTable:
@@ -220,9 +219,10 @@ class CommandTable:
         self._can_split = can_split
         known = (CommandRow("help", self._help), *rows, CommandRow("start", self._start, is_listed=False))
         self._rows = {row.name: row for row in known}
+        self._specs = {spec.name: spec for spec in (*COMMANDS, *(row.spec for row in known if row.spec))}
         if len(self._rows) != len(known):
             raise ValueError("two commands share a name")
-        if unknown := {row.name for row in known if row.is_listed} - _SPECS.keys():
+        if unknown := {row.name for row in known if row.is_listed} - self._specs.keys():
             raise ValueError(f"nothing is said of {', '.join(sorted(unknown))} in the table of commands")
 
     async def execute(
@@ -248,19 +248,19 @@ class CommandTable:
         if name is None or name not in self._rows:
             said = name or asked.message.text[:32]
             return asked.words.say("I do not know /{name}. /help lists what I understand.", name=said)
-        if not _is_for(asked.role, name):
+        if name in self._specs and not is_offered(self._specs[name], asked.role):
+            if self._specs[name].role is GrantRole.MEMBER:
+                return asked.words.say(
+                    "Only members and admins may use /{name}. /help lists what I understand.", name=name
+                )
             return asked.words.say("Only admins may use /{name}. /help lists what I understand.", name=name)
         return await self._rows[name].run(asked)
 
     async def _help(self, asked: CommandRequest) -> str:
-        listed = {name for name, row in self._rows.items() if row.is_listed}
+        listed = [spec for name, spec in self._specs.items() if name in self._rows and self._rows[name].is_listed]
         named = asked.argument.strip().lower()
         topic = HelpTopic(named) if named in set(HelpTopic) else None
         return help_text(asked.role, asked.words, listed=listed, can_split=self._can_split(asked), topic=topic)
 
     async def _start(self, asked: CommandRequest) -> str:
         return start_text(asked.words)
-
-
-def _is_for(role: GrantRole, name: str) -> bool:
-    return name not in _SPECS or is_offered(_SPECS[name], role)

@@ -117,16 +117,13 @@ class ModelHealth:
     async def report(self, bus: Operator) -> None:
         """Tell the bus what is new. What it does not take is told the next time."""
         news, self._news = self._news, {}
-        counts = self.tally.take()
         try:
             if news:
                 await bus.report_models(news)
                 news = {}
-            if counts:
-                await bus.add_counts(counts)
+            await self.tally.hand_over(bus.add_counts)
         except BusError as error:
             self._news = news | self._news
-            self.tally.give_back(counts)
             _log.warning("models.not_reported", reason=str(error))
 
     async def report_forever(self, bus: Operator) -> None:

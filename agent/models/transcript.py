@@ -362,6 +362,7 @@ def preamble(
     *,
     tone: Tone = Tone.NONE,
     memory: CleanText | None = None,
+    advice: Sequence[CleanText] = (),
     lost: CleanText | None = None,
     unseen: CleanText | None = None,
     name: CleanText | None = None,
@@ -369,8 +370,9 @@ def preamble(
 ) -> CleanText:
     """Write what changes from turn to turn and therefore must not be in the system prompt: the time (also on the clock
     of the person, whose `zone` is known), the person's `name` and tone, a block of `memory` that marks itself as data,
-    what is `lost` of an earlier attempt, and that an image is `unseen`."""
+    the `advice` of plug-ins, what is `lost` of an earlier attempt, and that an image is `unseen`."""
     parts = [memory] if memory else []
+    parts += (joined(literal_text("<advice>\n"), each, literal_text("\n</advice>")) for each in advice)
     if tone is not Tone.NONE:
         parts.append(joined(literal_text("<tone>\n"), TONE_HINTS[tone], literal_text("\n</tone>")))
     if lost:

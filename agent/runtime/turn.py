@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Final
 
 from agent.concurrency import Deadline
 from agent.engine import Batch, Engine, Turn
@@ -18,7 +19,7 @@ from agent.features.attachments.intake import AttachmentIntake, files_of
 from agent.features.commands import CommandReply, CommandTable, Converse
 from agent.features.memory.knowledge import PersonMemory
 from agent.features.usage import Meter
-from agent.limits import TURN_TIMEOUT_S
+from agent.limits import ADVICE_CHARS_MAX, TURN_TIMEOUT_S
 from agent.models.selection import Depth, Models
 from agent.models.transcript import has_images, last_said, preamble, tone_of
 from agent.prompts.library import Profile, ceiling_of, profile_named
@@ -28,13 +29,18 @@ from agent.runtime.window import TurnWindows
 from agent.subagents.texts import attempt_text
 from agent.tools.policy import Permissions
 from gateway.contracts.errors import BudgetSpent, EmptyAnswer, ModelError
-from gateway.contracts.messages import CleanText, InboundMessage, joined, literal_text
+from gateway.contracts.messages import CleanText, InboundMessage, clipped, joined, literal_text
 from gateway.contracts.ports import Clock
 from gateway.contracts.sessions import Entry, EntryKind, PromptQuery, Role, Session, TurnCommit
 from gateway.contracts.subagents import is_wake
 from gateway.i18n import words_for
+from gateway.packages import HookPoint
+from gateway.plugins import NO_HOOKS, HookEvent, Hooks
 from gateway.scrub import Scrubber
 from gateway.store import Store
+
+HOOK_POINTS: Final = (HookPoint.BEFORE_MODEL, HookPoint.AFTER_ANSWER)
+"""Where plug-ins are asked in this process."""
 
 # A turn that is a conversation: what came along, the prompt, which model, then the steps.
 
@@ -85,7 +91,7 @@ class ConversationRunner:
         await room.fit(chosen.budget)
         unseen = self._unseen(batch, room.view, chosen.model)
         name = context.wake.author_name if batch.key.user and context.wake else None
-        told = partial(preamble, lost=lost, unseen=unseen, name=name, zone=room.zone)
+        told = partial(preamble, advice=turn.advice, lost=lost, unseen=unseen, name=name, zone=room.zone)
         await self._begin_notes(turn, room.view, told)
         prompt = room.prompt(turn.entries)
         await self._engine.take_steps(turn, context, model=chosen.model, system=room.system, prompt=prompt, room=room)
@@ -149,7 +155,9 @@ class TurnRunner:
         store: Store,
         scrubber: Scrubber,
         clock: Clock,
+        hooks: Hooks = NO_HOOKS,
     ) -> None:
+        self._hooks = hooks
         self._commands = commands
         self._conversing = conversing
         self._commits = commits
@@ -168,6 +176,9 @@ class TurnRunner:
                 outcome = await self._listen(turn)
                 if isinstance(outcome, CommandReply):
                     return self._commits.obeyed(turn, outcome)
+                if turn.said:
+                    advice = await self._hooks.gathered(*self._event(HookPoint.BEFORE_MODEL, turn, turn.said))
+                    turn.advice = tuple(clipped(each, ADVICE_CHARS_MAX) for each in advice)
                 await self._conversing.converse(turn, outcome, lost)
         except BudgetSpent as error:
             return self._commits.refused(turn, error)
@@ -177,8 +188,20 @@ class TurnRunner:
             return self._commits.yielded(turn)
         if not (turn.answer or "").strip():
             return self._commits.failed(turn, EmptyAnswer(turn.finish_reason))
+        await self._let_hooks_change(turn)
         little_left = await self._meter.little_left(turn.batch.key.owner, words_for(turn.session.language))
         return self._commits.answered(turn, little_left)
+
+    async def _let_hooks_change(self, turn: Turn) -> None:
+        """Put what the hooks of plug-ins make of the answer in its place, in the transcript, too."""
+        said = turn.answer or literal_text("")
+        turn.answer = await self._hooks.replaced(*self._event(HookPoint.AFTER_ANSWER, turn, said))
+        if turn.answer != said and turn.entries and turn.entries[-1].text == said:
+            turn.entries[-1] = replace(turn.entries[-1], text=turn.answer)
+
+    def _event(self, point: HookPoint, turn: Turn, text: CleanText) -> tuple[HookEvent, Scrubber]:
+        key = turn.batch.key
+        return HookEvent(point, text, key, turn.batch.turn_id), self._scrubber.for_chat(str(key))
 
     def prompt_query(self, batch: Batch) -> PromptQuery | None:
         """Return what may be read with the begin of a turn, in the same transaction; None for a command, and where

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
+from jsonschema import SchemaError
 
 from agent.concurrency import SharedThreads, Slots
 from agent.limits import FILE_THREADS_MAX, FILE_THREADS_OWNER_MAX, QUERIES_MAX, QUERIES_OWNER_MAX
@@ -122,6 +123,20 @@ def offered_files(tools: Iterable[FileTool], homes: WorkspaceLookup, threads: Sh
     return tuple(map(one, tools))
 
 
+# The tools of plug-ins: to policy, approvals, limits and scrubber they are tools like ours.
+
+
+def _add_plugins(registry: ToolRegistry, tools: Iterable[Tool]) -> None:
+    for tool in tools:
+        if tool.spec.name in registry.names or tool.spec.name.startswith(MCP_PREFIX):
+            _log.error("plugin.broken", reason=f"the tool {tool.spec.name} is left out: there is one of that name")
+            continue
+        try:
+            registry.add([tool])
+        except SchemaError as error:
+            _log.error("plugin.broken", reason=f"the tool {tool.spec.name} is left out: {error.message}")
+
+
 MCP_HOMES: Final = "mcp"
 """Below the data directory; each server that is a program has a folder of its own there."""
 
@@ -134,6 +149,7 @@ async def open_toolbox(
     *,
     workspaces: Workspaces,
     own: Sequence[Tool],
+    plugins: Iterable[Tool] = (),
     databases: ForeignDatabases,
     scrubber: Scrubber,
     clock: Clock,
@@ -142,8 +158,8 @@ async def open_toolbox(
     elsewhere: KeptElsewhere | None = None,
     spans: SpanSink | None = None,
 ) -> AsyncIterator[ToolRegistry]:
-    """Open a registry with the tools in `own` and all that the settings and this machine allow, as long as the block
-    lasts. MCP servers join when they are up. Raises `ConfigError`."""
+    """Open a registry with the tools in `own`, those of `plugins` and all that the settings and this machine allow, as
+    long as the block lasts. MCP servers join when they are up. Raises `ConfigError`."""
     await databases.check()
     async with AsyncExitStack() as stack:
         web = await stack.enter_async_context(WebSession())
@@ -180,6 +196,7 @@ async def open_toolbox(
             elsewhere=elsewhere,
             spans=spans,
         )
+        _add_plugins(registry, plugins)
         servers = McpTools(reached, scrubber, clock, confinement)
         keeping = asyncio.create_task(servers.serve(registry.add))
         try:

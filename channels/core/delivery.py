@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Final
 
@@ -164,15 +164,18 @@ class ReplyDelivery:
         *,
         rules: SendRules,
         answering: Callable[[Reply], None] = lambda reply: None,
+        ended: Callable[[Reply, DeliveryState], Awaitable[None]] | None = None,
         delay_scale: float = 1.0,
     ) -> None:
-        """Call `answering` just before the first chunk leaves; `delay_scale` shortens the waits of tests."""
+        """Call `answering` just before the first chunk leaves, and `ended` when the receipt of a reply is written;
+        `delay_scale` shortens the waits of tests."""
         self._adapter = adapter
         self._bus = bus
         self._scrubber = scrubber
         self._addresses = addresses
         self._clock = clock
         self._answering = answering
+        self._ended = ended
         self._backoff = BackoffTimer(scale=delay_scale)
         pacer = Pacer(bus, adapter)
         self._file_fetcher = FileFetcher(files, self._backoff)
@@ -200,6 +203,8 @@ class ReplyDelivery:
             log.error("%s: reply %s failed: %s", self._adapter.name, entry.reply.id, reason)
             await self._take_back(entry, entry.reply.address, behind=entry.record.next_chunk)
         await entry.finish(state, reason=reason)
+        if self._ended is not None:
+            await self._ended(entry.reply, state)
 
     async def _try_all(self, entry: DeliveryEntry) -> tuple[DeliveryState, str]:
         try:

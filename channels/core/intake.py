@@ -21,7 +21,7 @@ from channels.core import notices
 from channels.core.adapter import ChannelAdapter, IntakeOutcome, QueueFull, SupportsDeferredReplies
 from channels.core.admission import AdmissionControl, Judgement, RateOf, RejectionNotifier, unlimited
 from channels.core.message import Incoming, Retraction
-from channels.core.sanitize import OpenEndings, Sanitizer
+from channels.core.sanitize import OpenEndings, Sanitizer, fit
 from channels.core.secrets import SecretCapture
 from gateway.bus.access import Access, Questions, Suggestions
 from gateway.bus.deliveries import Deliveries
@@ -47,6 +47,8 @@ from gateway.limits import (
     SUGGESTION_TYPED_CHARS_MAX,
     SUGGESTIONS_WAIT_S,
 )
+from gateway.packages import HookPoint
+from gateway.plugins import NO_HOOKS, HookEvent, Hooks
 from gateway.scrub import Scrubber
 
 log = logging.getLogger(__name__)
@@ -184,7 +186,8 @@ def _bound(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntakeDeps:
-    """Parts of the bus that intake uses. Without `secret_capture` a secret is removed and not kept."""
+    """Parts of the bus that intake uses. Without `secret_capture` a secret is removed and not kept. `hooks` are those
+    of plug-ins that run in this process."""
 
     intake: Inbound
     access: Access
@@ -194,6 +197,7 @@ class IntakeDeps:
     scrubber: Scrubber
     clock: Clock
     secret_capture: SecretCapture | None = None
+    hooks: Hooks = NO_HOOKS
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,6 +287,7 @@ class MessageIntake:
         self._sanitizer = Sanitizer(scrubber, clock, config.scope, language=language)
         self._notifier = RejectionNotifier(deps.access, deps.deliveries, scrubber, clock, language=language)
         self._secret_capture = deps.secret_capture
+        self._hooks = deps.hooks
         self._settle_ms = config.settle_ms
         self._interrupts = config.interrupts
         self._lane_messages_max = config.lane_messages_max
@@ -420,6 +425,7 @@ class MessageIntake:
         """Bring an edit to where its message waits; it is read after what came before that message."""
         now_ms, is_newest = self._clock.now_ms(), self._endings.is_newest(incoming)
         message = self._sanitizer.clean(incoming, self._endings.before(incoming, now_ms) if is_newest else "")
+        message = await self._hooked(message, incoming)
         await self._keep(message, incoming)
         amendment = await self._bus.amend(message)
         await self._delete_if_secret(message)
@@ -435,12 +441,22 @@ class MessageIntake:
         now_ms, is_known = self._clock.now_ms(), self._recent.key_of(incoming.id) is not None
         is_alone = is_known or incoming.command is not None  # no command is an announced value
         message = self._sanitizer.clean(incoming, "" if is_alone else self._endings.before(incoming, now_ms))
-        outcome = await self._enqueue(message, incoming, judged)
+        outcome = await self._enqueue(await self._hooked(message, incoming), incoming, judged)
         if outcome in (IntakeOutcome.QUEUED, IntakeOutcome.DUPLICATE):
             await self._delete_if_secret(message)
             if not is_known:
                 self._endings.keep(incoming, now_ms)
         return outcome
+
+    async def _hooked(self, message: InboundMessage, incoming: Incoming) -> InboundMessage:
+        """Return the message as the hooks of plug-ins leave it. They see no commands."""
+        if not (self._hooks and message.text) or incoming.command is not None:
+            return message
+        event = HookEvent(HookPoint.AFTER_NORMALIZE, message.text, message.key, message.id)
+        scrubber = self._scrubber.for_chat(str(message.key))
+        text = await self._hooks.replaced(event, scrubber)
+        bounded = fit(text)
+        return replace(message, text=text if bounded == text else scrubber.scrub(bounded))
 
     async def _delete_if_secret(self, message: InboundMessage) -> None:
         if self._delete is not None and message.removed:

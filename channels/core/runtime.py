@@ -33,14 +33,19 @@ from gateway.bus.operator import Operator
 from gateway.bus.places import Places
 from gateway.contracts.errors import BusUnavailable, CredentialsRejected
 from gateway.contracts.ids import turn_id_of
-from gateway.contracts.messages import Activity, Reply
+from gateway.contracts.messages import Activity, DeliveryState, Reply
 from gateway.contracts.ports import Clock
 from gateway.limits import CHANNEL_REPORT_TTL_S
+from gateway.packages import HookPoint
+from gateway.plugins import NO_HOOKS, HookEvent, Hooks
 from gateway.scrub import Scrubber
 
 log = logging.getLogger(__name__)
 
 REPORT_EVERY_S: Final = CHANNEL_REPORT_TTL_S / 4
+HOOK_POINTS: Final = (HookPoint.AFTER_NORMALIZE, HookPoint.ON_DELIVERY)
+"""Where plug-ins are asked in this process."""
+
 LOOK_EVERY_S: Final = 0.25  # a change of state is reported at once
 RESTART_FIRST_S: Final = 0.5
 RESTART_CAP_S: Final = 30.0
@@ -55,7 +60,14 @@ class ChannelDeps(IntakeDeps):
     files: Files
 
     @classmethod
-    def of(cls, bus: RedisBus, scrubber: Scrubber, clock: Clock, secret_capture: SecretCapture | None = None) -> Self:
+    def of(
+        cls,
+        bus: RedisBus,
+        scrubber: Scrubber,
+        clock: Clock,
+        secret_capture: SecretCapture | None = None,
+        hooks: Hooks = NO_HOOKS,
+    ) -> Self:
         return cls(
             intake=bus.intake,
             access=bus.access,
@@ -68,6 +80,7 @@ class ChannelDeps(IntakeDeps):
             files=bus.files,
             suggestions=bus.suggestions,
             secret_capture=secret_capture,
+            hooks=hooks,
         )
 
 
@@ -89,6 +102,7 @@ class ChannelRuntime:
         addresses, validity, lane_locks = AddressResolver(adapter, places), LeaseValidity(), LaneLocks()
         self._adapter = adapter
         self._operator = deps.operator
+        self._hooks = deps.hooks
         self._scrubber = scrubber
         self._clock = clock
         self._rejection: str | None = None
@@ -127,6 +141,7 @@ class ChannelRuntime:
             validity,
             rules=config.sends,
             answering=self._answering,
+            ended=self._ended,
         )
         self._dispatcher = DeliveryDispatcher(
             adapter,
@@ -188,6 +203,10 @@ class ChannelRuntime:
     def _answering(self, reply: Reply) -> None:
         self._typing.answering(reply)
         self._deferred_replies.answering(reply)
+
+    async def _ended(self, reply: Reply, state: DeliveryState) -> None:
+        event = HookEvent(HookPoint.ON_DELIVERY, reply.text, reply.key, reply.id, state.value)
+        await self._hooks.gathered(event, self._scrubber)
 
     def _follow(self, activity: Activity) -> None:
         if self._streams is not None:

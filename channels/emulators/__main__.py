@@ -22,6 +22,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Final, Protocol, runtime_checkable
 
 from channels.emulators.discord import DiscordEmulator, DiscordSwitches
@@ -105,7 +106,7 @@ class Make(Protocol):
     def __call__(self, *, is_limited: bool) -> Part: ...
 
 
-PARTS: Final[Mapping[str, Make]] = {"telegram": telegram, "discord": discord, "slack": slack}
+PARTS: Final[dict[str, Make]] = {"telegram": telegram, "discord": discord, "slack": slack}
 
 
 def furnish(stage: Stage) -> None:
@@ -122,10 +123,11 @@ async def called(stage: Stage, url: str) -> None:
         await asyncio.sleep(CALL_EVERY_S)
 
 
-async def run(port: int, *, is_limited: bool, calls: Mapping[str, str]) -> None:
-    """Serve until told to stop. `calls`: which platforms call the app, and where. Raises `OSError` when the port is
-    taken."""
-    parts = {name: make(is_limited=is_limited) for name, make in PARTS.items()}
+async def run(port: int, *, is_limited: bool, calls: Mapping[str, str], plugins: Mapping[str, str]) -> None:
+    """Serve until told to stop. `calls`: which platforms call the app, and where; `plugins`: the modules of platforms
+    that are not ours, each with a function `emulate`. Raises `OSError` when the port is taken."""
+    makes = PARTS | {name: import_module(module).emulate for name, module in plugins.items()}
+    parts = {name: make(is_limited=is_limited) for name, make in makes.items()}
     for part in parts.values():
         furnish(part.emulator)
     admin_url = os.environ.get(ADMIN_URL, "")
@@ -166,12 +168,13 @@ def main() -> int:
     )
     parser.add_argument("--port", type=int, default=0, help="port of the playground page; 0 takes any free one")
     parser.add_argument("--call", action="append", default=[], help="slack=URL or discord=URL: call the app there")
+    parser.add_argument("--plugin", action="append", default=[], help="matrix=MODULE: emulate the platform, too")
     parser.add_argument("--unlimited", action="store_true", help="no rate limits, for measuring")
     options = parser.parse_args()
     port = options.port
     try:
-        calls = dict(call.split("=", 1) for call in options.call)
-        asyncio.run(run(port, is_limited=not options.unlimited, calls=calls))
+        calls, plugins = (dict(each.split("=", 1) for each in given) for given in (options.call, options.plugin))
+        asyncio.run(run(port, is_limited=not options.unlimited, calls=calls, plugins=plugins))
     except OSError as problem:
         sys.stderr.write(f"The playground cannot listen on port {port}: {problem.strerror}. Choose another --port.\n")
         return 1

@@ -16,7 +16,7 @@ from rich.markdown import Markdown
 
 from channels.core.adapter import CONNECTED, InboundHandler, SendBudget, StreamCadence
 from channels.core.message import Addressing, Incoming
-from channels.core.runtime import ChannelConfig, ChannelDeps, ChannelRuntime
+from channels.core.runtime import HOOK_POINTS, ChannelConfig, ChannelDeps, ChannelRuntime
 from channels.core.secrets import open_secret_capture
 from gateway.bus.bus import open_bus
 from gateway.bus.embedded import embedded_url
@@ -30,6 +30,7 @@ from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import Choice, CleanText
 from gateway.contracts.ports import Clock
+from gateway.plugins import load_hooks
 from gateway.process import run_to_exit
 from gateway.scrub import Scrubber
 from gateway.scrub.vault import scrubber_of, vault_keys
@@ -210,7 +211,8 @@ async def _chat(settings: Settings, scrubber: Scrubber) -> None:
         clock = SystemClock()
         adapter = TerminalAdapter(sys.stdin, sys.stdout, bus.operator, bus.lanes, clock)
         secret_capture = open_secret_capture(settings, bus.vault, scrubber, clock)
-        deps = ChannelDeps.of(bus, scrubber, clock, secret_capture)
+        hooks = load_hooks(settings.plugins.enabled, HOOK_POINTS, lambda _hook: None)
+        deps = ChannelDeps.of(bus, scrubber, clock, secret_capture, hooks)
         policy = AccessPolicy(StrangerRule.CLOSED, frozenset({KEY}))
         config = ChannelConfig(policy, settings.session.scope, language=house_language(settings))
         for number in (signal.SIGTERM, signal.SIGINT):

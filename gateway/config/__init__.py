@@ -1,6 +1,13 @@
 """Configuration: `trivet.toml` under the environment, typed, documented, frozen. The only reader of the environment."""
 
-from gateway.config.channels import ApiAccount, DiscordAccount, SlackAccount, TelegramAccount, table_of
+from gateway.config.channels import (
+    ApiAccount,
+    DiscordAccount,
+    PluginAccount,
+    SlackAccount,
+    TelegramAccount,
+    table_of,
+)
 from gateway.config.derived import (
     auto_consolidate,
     called,
@@ -22,6 +29,7 @@ __all__ = [
     "DiscordAccount",
     "Loaded",
     "LogLevel",
+    "PluginAccount",
     "QueueMode",
     "Settings",
     "SlackAccount",

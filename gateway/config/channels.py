@@ -7,10 +7,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final, Literal, TypeVar
 
-from pydantic import AfterValidator, Field, StringConstraints
+from pydantic import AfterValidator, ConfigDict, Field, SecretStr, StringConstraints, ValidationError
 
 from gateway.config.access import Ids
 from gateway.config.section import Secret, Section, WebUrl, bare, expecting, url_with
+from gateway.contracts.errors import ConfigError
 
 WEBSOCKET_SCHEMES: Final = ("wss://", "ws://")
 PROXY_SCHEMES: Final = ("http://", "https://")
@@ -247,6 +248,31 @@ class ApiAccount(ChannelAccount):
 AccountT = TypeVar("AccountT", bound=ChannelAccount)
 
 
+class PluginAccount(ChannelAccount):
+    """The channel of a plug-in. Its own keys are read by the plug-in's class, where the channel runs."""
+
+    model_config = ConfigDict(extra="allow")
+
+    @property
+    def is_enabled(self) -> bool:
+        return self.enabled is not False
+
+    def read_as(self, kind: type[AccountT], table: str) -> AccountT:
+        """Return the same as the plug-in's own class has it. Raises `ConfigError`."""
+        given = {key: each.get_secret_value() if isinstance(each, SecretStr) else each for key, each in self}
+        try:
+            account = kind.model_validate(given)
+        except ValidationError as error:
+            said = "; ".join(f"{table}.{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+            raise ConfigError(said) from None
+        if account.missing:
+            raise ConfigError(" and ".join(f"{table}.{key}" for key in account.missing) + " is empty: set it")
+        return account
+
+    def _needed(self) -> tuple[str, ...]:
+        return ()
+
+
 class Telegram(TelegramAccount):
     """The first bot of Telegram, and further ones."""
 
@@ -279,16 +305,22 @@ class Slack(SlackAccount):
 
 
 class ChannelSettings(Section):
-    """Our connections to the platforms."""
+    """Our connections to the platforms; those of plug-ins stand beside ours, by the names of their channels."""
+
+    model_config = ConfigDict(extra="allow")  # the loader lets nothing in but channels of plug-ins
+    __pydantic_extra__: dict[str, PluginAccount] = Field(init=False)
 
     telegram: Telegram = Telegram()
     discord: Discord = Discord()
     slack: Slack = Slack()
     api: ApiAccount = ApiAccount()
 
-    def each(self) -> dict[str, TelegramAccount | DiscordAccount | SlackAccount | ApiAccount]:
+    def each(self) -> dict[str, TelegramAccount | DiscordAccount | SlackAccount | ApiAccount | PluginAccount]:
         """Every account by the name of its channel: `telegram`, `telegram.support`."""
-        return {**self.telegrams(), **self.discords(), **self.slacks(), "api": self.api}
+        return {**self.telegrams(), **self.discords(), **self.slacks(), "api": self.api, **self.of_plugins()}
+
+    def of_plugins(self) -> dict[str, PluginAccount]:
+        return dict(self.__pydantic_extra__)
 
     def telegrams(self) -> dict[str, TelegramAccount]:
         return {"telegram": self.telegram, **_named("telegram", self.telegram.accounts)}

@@ -154,6 +154,23 @@ class ScheduleSettings(Section):
     )
 
 
+# The settings of plug-ins.
+
+
+PackageName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,126}[A-Za-z0-9])?$")]
+
+
+class PluginSettings(Section):
+    """Packages of other people, which may do all that Trivet may."""
+
+    enabled: tuple[PackageName, ...] = Field(
+        default=(),
+        description="Installed packages whose tools, commands, hooks and channels are loaded, in this order; nothing "
+        "else of them is imported. `trivet plugins` lists what is installed.",
+        json_schema_extra=expecting('a list of names of packages such as ["trivet-matrix"]'),
+    )
+
+
 # The settings of the scrubber and of the vault.
 
 

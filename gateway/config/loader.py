@@ -6,17 +6,22 @@ import difflib
 import json
 import os
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
+
+from pydantic import SecretStr
+from pydantic.fields import FieldInfo
 
 from gateway.config.catalog import ENV_DOT, ENV_PREFIX, Setting, catalog, variables
+from gateway.config.channels import ChannelSettings, PluginAccount
 from gateway.config.derived import found_provider, is_readable_by_others
 from gateway.config.presets import PRESETS, Preset
-from gateway.config.secrets import environment_secrets, settings_secrets
+from gateway.config.secrets import environment_secrets, names_a_secret, settings_secrets
 from gateway.config.settings import SCRIPTED_MODEL, Settings
 from gateway.contracts.errors import ConfigError
+from gateway.packages import PluginKind, enabled_parts
 
 
 def flatten(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -120,6 +125,9 @@ def load_settings(config_path: Path | None, environ: Mapping[str, str]) -> Loade
     from_environment, unknown = _from_environment(environ)
     given |= from_environment
     warnings += unknown
+    packages = _checked(given["plugins.enabled"]) if "plugins.enabled" in given else ()
+    channels = [part.name for part in enabled_parts(cast("tuple[str, ...]", packages), PluginKind.CHANNELS)]
+    warnings += _drop_unknown_channels(given, channels)
     values = {key: _checked(item) for key, item in given.items()}
     preset = Preset(str(values.get("preset", "")))
     values = {**PRESETS[preset], **values}
@@ -132,7 +140,10 @@ def load_settings(config_path: Path | None, environ: Mapping[str, str]) -> Loade
         provider = found_provider(environ)
         values["agent.model"] = provider.model if provider else SCRIPTED_MODEL
         sources["agent.model"] = f"default, since {provider.variable} is set" if provider else "default"
-    settings = Settings.model_validate(_nested(values))
+    tree = _nested(values)
+    for name in channels:
+        tree.setdefault("channels", {}).setdefault(name, {})
+    settings = Settings.model_validate(tree)
     _check_together(settings, sources)
     if path and _holds_secrets(given, path) and is_readable_by_others(path):
         warnings.append(f"{path} holds secrets and others may read it: run `chmod 600 {path}`")
@@ -173,6 +184,8 @@ def _from_file(path: Path) -> tuple[dict[str, _Given], list[str]]:
             raise ConfigError(f"{place}: {owner.key} must be {owner.expected}, but a table was found")
         elif any(known.startswith(f"{key}.") for known in catalog()):
             raise ConfigError(f"{place}: {key} must be a table, written [{key}], but a value was found")
+        elif (setting := _of_channel(key)) is not None:
+            given[key] = _Given(setting, value, place, is_text=False)
         else:
             warnings.append(_unknown(key, place, catalog()))
     return given, warnings
@@ -198,6 +211,9 @@ def _from_environment(environ: Mapping[str, str]) -> tuple[dict[str, _Given], li
             if text:
                 path = name.removeprefix(table.variable + ENV_DOT).lower().replace(ENV_DOT, ".")
                 _take_entry(table, f"{table.key}.{path}", text, name, given, warnings, is_text=True)
+        elif setting is None and (setting := _of_channel(name.removeprefix(ENV_PREFIX).lower().replace(ENV_DOT, "."))):
+            if text:
+                given[setting.key] = _Given(setting, text, name, is_text=True)
         elif setting is None:
             warnings.append(_unknown(name, "the environment", variables()))
         elif text and setting.is_table and (entries := _table(text)) is not None:
@@ -206,6 +222,27 @@ def _from_environment(environ: Mapping[str, str]) -> tuple[dict[str, _Given], li
         elif text:
             given[setting.key] = _Given(setting, text, name, is_text=True)
     return given, warnings
+
+
+def _of_channel(key: str) -> Setting | None:
+    """The setting of a channel that is none of ours, if the key can be one: then it may be a plug-in's. What is called
+    as secrets are is one."""
+    parts = key.split(".")
+    if len(parts) != 3 or parts[0] != "channels" or parts[1] in ChannelSettings.model_fields:
+        return None
+    field = PluginAccount.model_fields.get(parts[2])
+    return Setting(key, field or FieldInfo(annotation=SecretStr if names_a_secret(parts[2]) else Any))
+
+
+def _drop_unknown_channels(given: dict[str, _Given], channels: Collection[str]) -> list[str]:
+    """Leave out what is set for channels that neither we nor an enabled plug-in have; the warnings of it."""
+    strange = [key for key in given if _of_channel(key) is not None and key.split(".")[1] not in channels]
+    return [
+        _unknown(item.source, "the environment", variables())
+        if (item := given.pop(key)).is_text
+        else _unknown(key, item.source, catalog())
+        for key in strange
+    ]
 
 
 def _table_of(name: str) -> Setting | None:

@@ -37,7 +37,8 @@ _OPTION: Final = re.compile(r"([?&]([A-Za-z0-9_.-]+)=)[^&#\s\"']*")
 
 def settings_secrets(settings: Settings) -> tuple[str, ...]:
     """Return every secret value in the settings: what the scrubber shall know."""
-    return tuple(dict.fromkeys(secret for key in catalog() for secret in _in_setting(value_of(settings, key))))
+    values = (*(value_of(settings, key) for key in catalog()), settings.channels.of_plugins())
+    return tuple(dict.fromkeys(secret for value in values for secret in _in_setting(value)))
 
 
 def environment_secrets(environ: Mapping[str, str]) -> tuple[str, ...]:

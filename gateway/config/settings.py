@@ -22,6 +22,7 @@ from gateway.config.features import (
     EntryName,
     MemorySettings,
     ModelEntry,
+    PluginSettings,
     RoutingSettings,
     ScheduleSettings,
     ScrubSettings,
@@ -352,6 +353,7 @@ class Settings(Section):
     session: SessionSettings = SessionSettings()
     queue: QueueSettings = QueueSettings()
     tools: ToolSettings = ToolSettings()
+    plugins: PluginSettings = PluginSettings()
     subagents: SubagentSettings = SubagentSettings()
     attachments: AttachmentSettings = AttachmentSettings()
     limits: LimitSettings = LimitSettings()

@@ -29,6 +29,9 @@ def rows(loaded: Loaded) -> Iterator[tuple[str, str, str]]:
         entries = [key for key in loaded.sources if key.startswith(f"{setting.key}.")] if setting.is_table else []
         for key in entries or [setting.key]:
             yield key, _shown(loaded.settings, key), loaded.sources[key]
+    for key in loaded.sources:
+        if key.startswith(tuple(f"channels.{name}." for name in loaded.settings.channels.of_plugins())):
+            yield key, _shown(loaded.settings, key), loaded.sources[key]
 
 
 def as_table(loaded: Loaded) -> str:

@@ -2,6 +2,7 @@
 
     TrivetError
     ├── ConfigError                 the operator has to change something; message = one sentence with the remedy
+    │   └── PluginBroken            a part of a plug-in cannot be used; everything else goes on without it
     ├── Declined                    what a person asked for is not done; he is told, in his language
     ├── BadSessionKey, BadEnvelope  malformed text at a door
     │   └── NewerEnvelope           of a later release: for those who can read it
@@ -56,6 +57,10 @@ class TrivetError(Exception):
 
 class ConfigError(TrivetError):
     """Wrong or missing configuration. The message is one sentence that names the remedy."""
+
+
+class PluginBroken(ConfigError):
+    """What a plug-in adds cannot be used: it is left out, and the operator is told."""
 
 
 class Declined(TrivetError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,6 +20,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
 from gateway.contracts.budgets import UsageSum
+from gateway.contracts.errors import BusError
 from gateway.contracts.ports import ModelTrouble, QueueFigures
 from gateway.contracts.sessions import UsagePurpose
 
@@ -185,8 +186,11 @@ MODEL_SECONDS: Final = Timed("trivet_model_seconds", "How long calls of models t
 QUEUE_SECONDS: Final = Timed("trivet_queue_wait_seconds", "From a message to the beginning of its turn.")
 ANSWER_SECONDS: Final = Timed("trivet_answer_seconds", "From a message to its committed answer.")
 DELIVERY_SECONDS: Final = Timed("trivet_delivery_seconds", "From a published answer to its last part on the platform.")
+HOOK_FAILURES: Final = Counted(
+    "trivet_hook_failures", "Calls of plug-ins' hooks that raised or took too long.", ("hook",)
+)
 
-COUNTS: Final = (TURNS, MODEL_OUTCOMES, MODEL_SECONDS, QUEUE_SECONDS, ANSWER_SECONDS, DELIVERY_SECONDS)
+COUNTS: Final = (TURNS, MODEL_OUTCOMES, MODEL_SECONDS, QUEUE_SECONDS, ANSWER_SECONDS, DELIVERY_SECONDS, HOOK_FAILURES)
 
 
 class Tally:
@@ -209,6 +213,17 @@ class Tally:
         """Hand over what has gathered, and begin anew."""
         counts, self._counts = self._counts, Counter()
         return counts
+
+    async def hand_over(self, add: Callable[[Mapping[str, int]], Awaitable[None]]) -> None:
+        """Hand what has gathered to the bus by `add`; what it does not take stays for the next time. Raises
+        `BusError`."""
+        counts = self.take()
+        try:
+            if counts:
+                await add(counts)
+        except BusError:
+            self.give_back(counts)
+            raise
 
     def give_back(self, counts: Mapping[str, int]) -> None:
         """Keep what nobody took for the next time."""

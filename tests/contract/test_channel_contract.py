@@ -26,7 +26,7 @@ from gateway.contracts.ids import ReplyAddress, SessionScope
 from gateway.scrub import Scrubber
 from tests.parts.answering import EchoAgent, until_delivered, until_queued
 from tests.parts.databases import INSTALLATION
-from tests.parts.matrix.town import matrix_town
+from tests.parts.matrix_town import matrix_town
 from tests.parts.towns import TOWNS, Town, typing_in
 from tests.parts.waiting import until
 

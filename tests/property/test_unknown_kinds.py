@@ -7,6 +7,8 @@ from typing import Any, Final
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from trivet_matrix.normalize import MatrixIdentity
+from trivet_matrix.normalize import normalize as normalize_matrix
 
 from channels.core.message import Ignored, IgnoreReason, Incoming, Migrated, Retraction
 from channels.slack.normalize import SlackIdentity
@@ -15,8 +17,6 @@ from channels.telegram.limits import ALLOWED_UPDATES
 from channels.telegram.normalize import TelegramIdentity, normalize_press, normalize_stop
 from channels.telegram.normalize import normalize as normalize_telegram
 from gateway.contracts.ids import SessionKey, SessionScope
-from tests.parts.matrix.normalize import MatrixIdentity
-from tests.parts.matrix.normalize import normalize as normalize_matrix
 from tests.parts.shapes import like
 from tests.parts.texts import patient
 

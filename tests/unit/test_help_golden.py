@@ -19,7 +19,7 @@ from gateway.contracts.sessions import GrantRole
 from gateway.i18n import Language, Words, argument_in
 
 GOLDEN: Final = Path(__file__).parents[1] / "golden" / "help"
-LISTED: Final = {spec.name for spec in COMMANDS} - {"start", "heartbeat"}
+LISTED: Final = [spec for spec in COMMANDS if spec.name not in ("start", "heartbeat")]
 OPTION: Final = re.compile(r"[-_\w]{1,32}")
 """What Discord takes as the name of what may follow a command."""
 

@@ -1,5 +1,5 @@
-"""What an operator runs once in a while: `trivet status|logs|doctor|export|erase|backup|restore|migrate`,
-`trivet installation|demo|config|scrub`."""
+"""What an operator runs once in a while: `trivet status|logs|doctor|plugins|export|erase|backup|restore`,
+`trivet migrate|installation|demo|config|scrub`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from gateway.clock import SystemClock
 from gateway.config import Loaded, Settings, database_url, masked_url, process_environment
 from gateway.config.secrets import names_a_secret
 from gateway.config.show import as_table, env_example, json_schema, rows
-from gateway.contracts.errors import AlreadyRunning, BusError, ConfigError, StoreError, TrivetError
+from gateway.contracts.errors import AlreadyRunning, BusError, ConfigError, PluginBroken, StoreError, TrivetError
 from gateway.contracts.ids import WORKSPACES, SessionKey
 from gateway.ops.cli.common import (
     ConfigOption,
@@ -101,6 +101,49 @@ def doctor(
         say(as_table(found, paint=lambda state, text: painted(text, _COLOURS[state])))
     if not is_healthy(found):
         raise typer.Exit(EXIT_FAILED)
+
+
+def plugins(config: ConfigOption = None, as_json: JsonOption = False) -> None:
+    """List the installed plug-ins and what each adds. Only those that plugins.enabled names are imported; the exit code
+    is 1 when one of these cannot be used."""
+    from gateway.packages import canonical_name, installed_packages  # noqa: PLC0415 - start-up
+
+    enabled = {canonical_name(name): name for name in loaded_and_warned(config).settings.plugins.enabled}
+    installed = {canonical_name(name): name for name in installed_packages()}
+    found = [_plugin(name, is_enabled=key in enabled) for key, name in (installed | enabled).items()]
+    if as_json:
+        say_document(found)
+    else:
+        say("\n".join(map(_plugin_text, found)) or "No plug-in is installed.")
+    if any(part["error"] for plugin in found for part in (plugin, *plugin["adds"])):
+        raise typer.Exit(EXIT_FAILED)
+
+
+def _plugin(package: str, *, is_enabled: bool) -> dict[str, Any]:
+    from gateway.packages import parts_of  # noqa: PLC0415 - start-up
+    from gateway.plugins import describe  # noqa: PLC0415 - start-up
+
+    row: dict[str, Any] = {"package": package, "version": "", "enabled": is_enabled, "adds": [], "error": ""}
+    try:
+        for part in parts_of(package):
+            error = ""
+            try:
+                detail = describe(part) if is_enabled else ""
+            except PluginBroken as broken:
+                error, detail = str(broken), ""
+            row["version"] = part.version
+            row["adds"].append({"kind": part.kind.value, "name": part.name, "detail": detail, "error": error})
+    except PluginBroken as broken:
+        row["error"] = str(broken)
+    return row
+
+
+def _plugin_text(row: Mapping[str, Any]) -> str:
+    lines = [f"{row['package']} {row['version']}  {'enabled' if row['enabled'] else 'not enabled'}"]
+    for part in row["adds"]:
+        lines.append(f"  {part['kind']:<8}  {part['name']}" + (f"  {part['detail']}" if part["detail"] else ""))
+        lines += [f"  -> {part['error']}"] if part["error"] else []
+    return "\n".join([*lines, *([f"  -> {row['error']}"] if row["error"] else [])])
 
 
 def export(

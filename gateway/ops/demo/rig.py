@@ -19,6 +19,8 @@ from gateway.config import SCRIPTED_MODEL, load_settings, own_hosts, process_env
 from gateway.config.derived import found_provider
 from gateway.contracts.errors import ConfigError, TrivetError
 from gateway.ops.supervisor.plan import UpOptions, for_channels, python_module
+from gateway.packages import PluginKind
+from gateway.plugins import load_parts
 from gateway.preflight import free_port, http_get
 
 _HOST: Final = "127.0.0.1"
@@ -32,7 +34,7 @@ _CALLED_BY: Final = {
 """Variables by which a demo may be told to let a platform call, instead of listening to it. Telegram is told by us."""
 
 _MODES: Final = ("TRIVET_CHANNELS__TELEGRAM__MODE", *_CALLED_BY)
-_KEPT: Final = ("TRIVET_AGENT__", "TRIVET_SUBAGENTS__", "TRIVET_LOG__")
+_KEPT: Final = ("TRIVET_AGENT__", "TRIVET_SUBAGENTS__", "TRIVET_LOG__", "TRIVET_PLUGINS__")
 
 
 class DemoFailed(TrivetError):
@@ -70,7 +72,10 @@ async def demo_rig(extra: Mapping[str, str], *, tries: Sequence[str] = ()) -> As
         if model == SCRIPTED_MODEL:
             told["TRIVET_DEMO_TRIES"] = "\n".join(tries)
         calls = {name: f"http://{_HOST}:{webhook_port}/webhooks/{name}" for name in _calling(environ)}
-        async with _emulators(for_channels(environ, told), calls) as platforms:
+        no_file = Path(folder) / "trivet.toml"
+        no_file.touch()  # plug-ins are those of the environment, as all that a demo is told
+        emulated = _plugin_emulators(load_settings(no_file, _without_settings(environ)).settings.plugins.enabled)
+        async with _emulators(for_channels(environ, told), calls, emulated) as platforms:
             settings = {
                 "TRIVET_DATA_DIR": str(Path(folder) / "data"),
                 "TRIVET_HTTP__HOST": _HOST,
@@ -89,9 +94,12 @@ async def demo_rig(extra: Mapping[str, str], *, tries: Sequence[str] = ()) -> As
 
 
 @contextlib.asynccontextmanager
-async def _emulators(environment: Mapping[str, str], calls: Mapping[str, str]) -> AsyncIterator[dict[str, Any]]:
+async def _emulators(
+    environment: Mapping[str, str], calls: Mapping[str, str], plugins: Mapping[str, str]
+) -> AsyncIterator[dict[str, Any]]:
     """Run the emulators' process; it ends when its standard input does. Yields the content of its first line."""
     called = [word for name, url in calls.items() for word in ("--call", f"{name}={url}")]
+    called += [word for name, module in plugins.items() for word in ("--plugin", f"{name}={module}")]
     command = (sys.executable, "-m", "channels.emulators", "--port", "0", *called)
     process = await asyncio.create_subprocess_exec(
         *command, env=environment, stdin=PIPE, stdout=PIPE, start_new_session=True
@@ -128,6 +136,12 @@ async def _supervisor(environment: Mapping[str, str], folder: str) -> AsyncItera
         with contextlib.suppress(ProcessLookupError):
             process.send_signal(signal.SIGTERM)
         await _ended(process)
+
+
+def _plugin_emulators(packages: Sequence[str]) -> dict[str, str]:
+    """Return the modules of plug-ins' channels that can be emulated, by channel."""
+    channels = load_parts(packages, PluginKind.CHANNELS)
+    return {part.name: part.entry.module for part, module in channels if hasattr(module, "emulate")}
 
 
 async def _ended(process: Process) -> None:

@@ -16,17 +16,19 @@ from urllib.parse import urlsplit
 
 from gateway.bus.embedded import embedded_url, find_server
 from gateway.bus.inspection import ServerFacts, inspect_bus, refuse_foreign
-from gateway.config import SCRIPTED_MODEL, Loaded, Settings, called, database_url, masked_url, webhook_host
+from gateway.config import SCRIPTED_MODEL, Loaded, Settings, called, database_url, masked_url, table_of, webhook_host
 from gateway.config.derived import is_readable_by_others, provider_of
 from gateway.config.features import Webhook
 from gateway.config.loader import CONFIG_VARIABLE
 from gateway.contracts.budgets import LimitRule
-from gateway.contracts.errors import ConfigError, SchemaMismatch, TrivetError
+from gateway.contracts.errors import ConfigError, PluginBroken, SchemaMismatch, TrivetError
 from gateway.contracts.sessions import GrantRole
 from gateway.dumpable import is_closed_to_others
 from gateway.key_files import REDIS_PASSWORD_FILE
 from gateway.ops.doctor import CheckResult, ok, warning, wrong
 from gateway.ops.doctor.platforms import check_platforms
+from gateway.packages import PluginKind, PluginPart, parts_of
+from gateway.plugins import call, load_part
 from gateway.preflight import check_port_free, http_get
 from gateway.public_web import is_on_public_web, resolved
 from gateway.scrub.literals import engine_name
@@ -41,6 +43,7 @@ _CONFINEMENT: Final = "confinement"
 _CONFINEMENT_S: Final = 60.0  # it tries up to four things, each for up to ten seconds
 _TRIAL: Final = "agent.trial"
 _TRIAL_S: Final = 90.0  # the start of the process, and what it gives each model: they are asked at the same time
+_PLUGIN_S: Final = 10.0  # for the check of one channel, as long as a platform of ours has
 _FOREWORD: Final = "trivet: "
 _MOUNTS: Final = Path("/proc/self/mounts")
 _OVER_THE_NETWORK: Final = frozenset(
@@ -149,6 +152,36 @@ async def _said_by_agent(module: str, *words: str, environ: Mapping[str, str], w
     if trying.returncode:
         raise ConfigError(complaints.decode(errors="replace").strip().rpartition("\n")[2].removeprefix(_FOREWORD))
     return said.decode().strip()
+
+
+async def check_plugins(settings: Settings, *, is_offline: bool = False) -> list[CheckResult]:
+    """Import what enabled plug-ins add, as the roles do, and ask their channels whether they can connect."""
+    found: list[CheckResult] = []
+    for package in settings.plugins.enabled:
+        try:
+            found += [await _check_part(part, settings, is_offline=is_offline) for part in parts_of(package)]
+        except PluginBroken as error:
+            seen, _, remedy = str(error).rpartition(": ")
+            found.append(wrong("plugins.enabled", seen, remedy))
+    return found
+
+
+async def _check_part(part: PluginPart, settings: Settings, *, is_offline: bool) -> CheckResult:
+    name = f"{part.kind.value} {part.name}"
+    try:
+        loaded = load_part(part)
+        account = settings.channels.of_plugins().get(part.name) if part.kind is PluginKind.CHANNELS else None
+        if account is None or not account.is_enabled:
+            return ok(name, f"of {part.package} {part.version}")
+        own = account.read_as(loaded.Account, table_of(part.name))
+        check = None if is_offline else getattr(loaded, "check_account", None)
+        async with asyncio.timeout(_PLUGIN_S):
+            return ok(name, str(await call(check, own)) if check else f"of {part.package} {part.version}")
+    except ConfigError as error:
+        seen, _, remedy = str(error).rpartition(": ")
+        return wrong(name, seen or remedy, remedy)
+    except Exception as error:  # noqa: BLE001 - named boundary, a plug-in: its check may raise anything
+        return wrong(name, f"its check failed ({type(error).__name__})", f"ask who made {part.package}")
 
 
 def check_scrubber() -> CheckResult:
@@ -438,5 +471,6 @@ async def examine(loaded: Loaded, environ: Mapping[str, str], *, is_offline: boo
         await check_confinement(settings, environ),
         *await check_mcp(settings, environ),
         *webhooks,
+        *await check_plugins(settings, is_offline=is_offline),
         *platforms,
     ]

@@ -11,7 +11,16 @@ from urllib.parse import urlencode
 import httpx
 from pydantic import SecretStr
 
-from gateway.config import ApiAccount, DiscordAccount, Settings, SlackAccount, TelegramAccount, hook_url, table_of
+from gateway.config import (
+    ApiAccount,
+    DiscordAccount,
+    PluginAccount,
+    Settings,
+    SlackAccount,
+    TelegramAccount,
+    hook_url,
+    table_of,
+)
 from gateway.ops.doctor import CheckResult, ok, warning, wrong
 
 _TIMEOUT_S: Final = 10.0
@@ -147,7 +156,7 @@ async def check_platforms(settings: Settings, clients: Clients = platform_client
     findings: list[CheckResult] = []
     for name in channels.enabled_names:
         account, table = channels.each()[name], table_of(name)
-        if isinstance(account, ApiAccount):  # nobody's but ours
+        if isinstance(account, ApiAccount | PluginAccount):  # nobody's but ours; what plug-ins check is in `checks`
             continue
         if account.missing:
             keys = " and ".join(f"{table}.{key}" for key in account.missing)

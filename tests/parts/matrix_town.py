@@ -6,12 +6,13 @@ import contextlib
 from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
+from trivet_matrix.adapter import MatrixAdapter
+from trivet_matrix.homeserver import BODY_CHARS_MAX, Homeserver
+
 from channels.core.adapter import ChannelAdapter
 from channels.emulators.serving import serve
 from gateway.bus.bus import RedisBus
 from gateway.limits import POLLER_LEASE_TTL_S
-from tests.parts.matrix.adapter import MatrixAdapter
-from tests.parts.matrix.homeserver import BODY_CHARS_MAX, Homeserver
 from tests.parts.towns import Town, settled
 
 TOKEN: Final = "syt_dHJpdmV0_matrix"

@@ -9,7 +9,7 @@ from typing import Final
 from channels.core.message import Addressing, Ignored, IgnoreReason, Incoming, Raw, integer, mapping, text, without
 from gateway.contracts.commands import find_command
 from gateway.contracts.ids import ReplyAddress
-from tests.parts.matrix.address import MatrixTarget, key_part, make_target
+from trivet_matrix.address import MatrixTarget, key_part, make_target
 
 _ID_CHARS_MAX: Final = 128
 _ID: Final = re.compile(r"[@!$][\x21-\x7e]+")

@@ -30,9 +30,9 @@ from gateway.contracts.errors import (
 )
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import CleanText
-from tests.parts.matrix.address import MatrixTarget, key_part, make_target, parse_target
-from tests.parts.matrix.normalize import MatrixIdentity, normalize
-from tests.parts.matrix.render import MatrixChunk, render, under
+from trivet_matrix.address import MatrixTarget, key_part, make_target, parse_target
+from trivet_matrix.normalize import MatrixIdentity, normalize
+from trivet_matrix.render import MatrixChunk, render, under
 
 POLL_S: Final = 5.0
 REJECTED: Final = "Matrix does not accept the access token; log in again and set the new one"
