@@ -26,6 +26,7 @@ from gateway.config.access import AccessSettings
 from gateway.config.features import (
     AttachmentSettings,
     MemorySettings,
+    PluginSettings,
     RoutingSettings,
     ScheduleSettings,
     ScrubSettings,
@@ -214,6 +215,7 @@ async def running_agent(
     engine: Literal["litellm", "claude_sdk"] = "litellm",
     attachments: AttachmentSettings | None = None,
     webhooks: tuple[Webhook, ...] = (),
+    plugins: tuple[str, ...] = (),
     transcriptions: TranscriptionModel | None = None,
     vision_model: str = "",
     utility_model: str = "",
@@ -253,6 +255,7 @@ async def running_agent(
         subagents=subagents or SubagentSettings(),
         attachments=attachments or AttachmentSettings(),
         webhooks=webhooks,
+        plugins=PluginSettings(enabled=plugins),
     )
     worker_id, health = f"test:{clock.code(8)}", health or ModelHealth()
     async with assembled(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
@@ -46,6 +46,7 @@ from tests.doubles import ManualClock, MemoryBus
 from tests.parts.scripted_adapters import AskableAdapter, EditableAdapter, FilingAdapter, ScriptedAdapter
 
 RULES = SendRules()
+Ended = Callable[[Reply, DeliveryState], Awaitable[None]]
 HERE = ReplyAddress("test", "lane", "{}")
 ELSEWHERE = ReplyAddress("test", "elsewhere", "{}")
 
@@ -57,22 +58,24 @@ def reply(number: int = 1, text: str = "hello", lane: str = "lane") -> PendingRe
     return PendingReply(f"e{number}", body, DeliveryRecord(body.id, DeliveryState.PENDING))
 
 
-def delivery_of(adapter: ChannelAdapter, bus: MemoryBus, rules: SendRules = RULES) -> DeliveryDispatcher:
+def delivery_of(
+    adapter: ChannelAdapter, bus: MemoryBus, rules: SendRules = RULES, ended: Ended | None = None
+) -> DeliveryDispatcher:
     """A delivery whose back-offs take no time."""
     clock = ManualClock()
     addresses, validity = AddressResolver(adapter, bus), LeaseValidity()
     courier = ReplyDelivery(
-        adapter, bus, bus, bus, Scrubber(), clock, addresses, validity, rules=rules, delay_scale=0.0
+        adapter, bus, bus, bus, Scrubber(), clock, addresses, validity, rules=rules, ended=ended, delay_scale=0.0
     )
     return DeliveryDispatcher(adapter, bus, courier, addresses, validity, consumer="c1")
 
 
 @asynccontextmanager
 async def delivering(
-    adapter: ChannelAdapter, bus: MemoryBus, rules: SendRules = RULES
+    adapter: ChannelAdapter, bus: MemoryBus, rules: SendRules = RULES, *, ended: Ended | None = None
 ) -> AsyncIterator[DeliveryDispatcher]:
     """A running delivery."""
-    delivery = delivery_of(adapter, bus, rules)
+    delivery = delivery_of(adapter, bus, rules, ended)
     running = asyncio.create_task(delivery.run())
     try:
         yield delivery
@@ -90,6 +93,19 @@ async def delivered(
         bus.outbound.put_nowait(pending)
         await bus.until(lambda: pending.entry_id in bus.receipts)
     return bus, bus.receipts[pending.entry_id].record
+
+
+async def test_who_wants_to_know_is_told_of_a_reply_once_its_receipt_is_written() -> None:
+    bus, told = MemoryBus(), list[tuple[str, DeliveryState, bool]]()
+
+    async def ended(reply: Reply, state: DeliveryState) -> None:
+        told.append((reply.text, state, "e1" in bus.receipts))
+        bus.changed.set()
+
+    async with delivering(ScriptedAdapter(), bus, ended=ended):
+        bus.outbound.put_nowait(reply())
+        await bus.until(lambda: bool(told))
+    assert told == [("hello", DeliveryState.SENT, True)]
 
 
 class TestTheLedger:
