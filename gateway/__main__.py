@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from gateway.ops.cli import access, clients, maintenance, sessions, start
+from gateway.ops.cli import access, maintenance, sessions, start
 from gateway.process import run_to_exit
 
 ORDER: Final = (
@@ -59,7 +59,7 @@ for command in (
 ):
     app.command()(command)
 app.add_typer(access.app, name="access")
-app.add_typer(clients.app, name="clients")
+app.add_typer(access.clients, name="clients")
 app.add_typer(maintenance.app, name="config")
 app.add_typer(sessions.dead, name="dead")
 app.add_typer(sessions.sessions, name="sessions")

@@ -97,6 +97,7 @@ class Product:
     port: int
     admin_token: str
     arguments: Sequence[str] = ()
+    python: str = sys.executable
     process: Process | None = field(default=None)
 
     # --- life and death
@@ -105,7 +106,7 @@ class Product:
         """`trivet up`, until everything is connected."""
         with self.log_file.open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(
-                sys.executable,
+                self.python,
                 *("-m", "gateway", "up", *self.arguments),
                 env=clean_environment() | dict(self.settings),
                 cwd=self.log_file.parent,
@@ -304,6 +305,7 @@ async def running_product(
     platforms: Sequence[str] = PLATFORMS,
     waits: bool = True,
     arguments: Sequence[str] = (),
+    python: str = sys.executable,
 ) -> AsyncIterator[Product]:
     """A Trivet that is ready, open to everybody; stopped, with all its children, when the block ends.
 
@@ -333,6 +335,7 @@ async def running_product(
             port=0,
             admin_token="",
             arguments=arguments,
+            python=python,
         )
         product.port = int(product.settings["TRIVET_HTTP__PORT"])
         product.admin_token = product.settings["TRIVET_HTTP__ADMIN_TOKEN"]

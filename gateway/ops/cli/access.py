@@ -1,4 +1,4 @@
-"""`trivet pair` and `trivet access`: who may talk to the agent, and where."""
+"""`trivet pair`, `trivet access` and `trivet clients`: who may talk to the agent, and where; people and programs."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 import typer
 
 from gateway.access import AccessService
+from gateway.clients import CHANNEL, new_client, token_of
 from gateway.clock import SystemClock
+from gateway.config import client_key
 from gateway.contracts.access import GIVEN, Audience, Pairing, PlaceApproval, PlaceRule, place_named
 from gateway.contracts.budgets import LimitRule, limited_named, rule_changed
 from gateway.contracts.errors import ConfigError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.sessions import Grant, GrantRole
 from gateway.limits import PAIRING_TTL_S
-from gateway.ops.cli.common import ConfigOption, JsonOption, decide, loaded_and_warned, say, say_document
+from gateway.ops.cli.common import ConfigOption, JsonOption, decide, loaded_and_warned, say, say_document, say_rows
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -268,3 +270,61 @@ def _pairing_line(pairing: Pairing) -> str:
 
 def _day(at_ms: int) -> str:
     return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%MZ}"
+
+
+# `trivet clients`: programs that may talk to the agent over HTTP.
+
+
+clients = typer.Typer(help="Programs that may talk to the agent over HTTP.", invoke_without_command=True)
+
+ClientArgument = Annotated[str, typer.Argument(help="A client as `trivet clients` lists it, such as shop-4f2a9c.")]
+
+
+@clients.callback()
+def clients_or_list(context: typer.Context, config: ConfigOption = None, as_json: JsonOption = False) -> None:
+    """List the clients."""
+    if context.invoked_subcommand is None:
+        list_clients(config, as_json)
+
+
+@clients.command("list")
+def list_clients(config: ConfigOption = None, as_json: JsonOption = False) -> None:
+    """Show the clients and what each may do."""
+    from gateway.ops.admin.access import GrantView  # noqa: PLC0415 - start-up
+
+    grants = decide(loaded_and_warned(config), lambda keeper: keeper.book.grants())
+    clients = [grant for grant in grants if grant.key.channel == CHANNEL]
+    if as_json:
+        say_rows(map(GrantView.model_validate, clients))
+        return
+    for grant in clients:
+        say(f"{grant.key.user:<40}  {grant.role.value}")
+    if not clients:
+        say("There is no client yet: `trivet clients add NAME` makes one.")
+
+
+@clients.command("add")
+def add_client(
+    name: Annotated[str, typer.Argument(help="Lower case letters, digits and underscores, such as shop.")],
+    role: Annotated[str, typer.Option(metavar="|".join(GIVEN), help="What it may do.")] = GrantRole.MEMBER.value,
+    config: ConfigOption = None,
+) -> None:
+    """Let a program in and print its token, which is shown this once."""
+    if role not in GIVEN:
+        raise ConfigError(f"{role[:40]!r} is no role to give; there are {', '.join(GIVEN)}")
+    loaded = loaded_and_warned(config)
+    client, granted = new_client(name), GrantRole(role)
+    decide(loaded, lambda keeper: keeper.grant(client, granted, actor=_ACTOR))
+    say(f"{client} is {granted.value} now. Its token, which is not shown again:")
+    typer.echo(token_of(client_key(loaded.settings), client))
+    if not loaded.settings.channels.api.is_enabled:
+        say("Nobody listens to it yet: set channels.api.enabled = true.", err=True)
+
+
+@clients.command("remove")
+def remove_client(client: ClientArgument, config: ConfigOption = None) -> None:
+    """Listen to a client no more, from its next request on. Its token is worth nothing for good."""
+    key = SessionKey.parse(client if ":" in client else f"{CHANNEL}:{client}")
+    if not decide(loaded_and_warned(config), lambda keeper: keeper.revoke(key, actor=_ACTOR)):
+        raise ConfigError(f"there is no client {client[:80]!r}: `trivet clients` lists them")
+    say(f"{key} may not talk to the agent any more.")
