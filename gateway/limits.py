@@ -157,6 +157,7 @@ ADMIN_BODY_BYTES_MAX: Final = 1024 * 1024  # the longest that an operator sends 
 WEBHOOK_BODY_BYTES_MAX: Final = 2 * 1024 * 1024  # Telegram drops updates of more than 512 KiB; others stay far below
 
 # --- plug-ins
+HOOK_CHARS_MAX: Final = 64_000  # more than any message or answer has
 HOOK_TIMEOUT_S: Final = 2.0  # it stands before every message of a channel
 HOOK_REST_S: Final = 30.0  # after one took too long: its limit is then paid by one message in half a minute
 PLUGIN_COMMAND_S: Final = 30.0  # somebody sits there and waits

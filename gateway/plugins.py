@@ -17,7 +17,7 @@ from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from threading import BoundedSemaphore, Thread
-from typing import Any, Final, Literal, Protocol, get_args, get_type_hints
+from typing import Any, Final, Literal, get_args, get_type_hints
 
 import structlog
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
@@ -28,7 +28,7 @@ from gateway.contracts.errors import ToolError as ToolError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
 from gateway.contracts.sessions import GrantRole
-from gateway.limits import HOOK_REST_S, HOOK_TIMEOUT_S, PLUGIN_THREADS_MAX
+from gateway.limits import HOOK_CHARS_MAX, HOOK_REST_S, HOOK_TIMEOUT_S, PLUGIN_THREADS_MAX
 from gateway.packages import HookPoint, PluginKind, PluginPart, enabled_parts
 
 API_VERSION: Final = 1
@@ -186,10 +186,7 @@ class HookEvent:
     outcome: str = ""
 
 
-class TextScrubber(Protocol):
-    """What makes clean text of any text."""
-
-    def scrub(self, text: str) -> CleanText: ...
+Clean = Callable[[str], CleanText]
 
 
 class Hooks:
@@ -215,17 +212,17 @@ class Hooks:
     def __bool__(self) -> bool:
         return bool(self._hooks)
 
-    async def replaced(self, event: HookEvent, scrubber: TextScrubber) -> CleanText:
+    async def replaced(self, event: HookEvent, clean: Clean) -> CleanText:
         """Return the text as the hooks of this point leave it, one after the other."""
         for name, function in self._of(event.point):
             if said := await self._said(name, function, event):
-                event = replace(event, text=scrubber.scrub(said))
+                event = replace(event, text=clean(said))
         return event.text
 
-    async def gathered(self, event: HookEvent, scrubber: TextScrubber) -> tuple[CleanText, ...]:
+    async def gathered(self, event: HookEvent, clean: Clean) -> tuple[CleanText, ...]:
         """Return what the hooks of this point say of the event."""
         said = [await self._said(name, function, event) for name, function in self._of(event.point)]
-        return tuple(scrubber.scrub(each) for each in said if each)
+        return tuple(clean(each) for each in said if each)
 
     def _of(self, point: HookPoint) -> Iterator[tuple[str, Callable[[HookEvent], Any]]]:
         return ((name, function) for name, its_point, function in self._hooks if its_point is point)
@@ -239,9 +236,11 @@ class Hooks:
         try:
             async with limit:
                 said = await call(function, event)
-            if said is None or isinstance(said, str):
-                return said if said and said.strip() else ""
-            raise TypeError(f"it returned {type(said).__name__}, neither text nor None")
+            if said is not None and not isinstance(said, str):
+                raise TypeError(f"it returned {type(said).__name__}, neither text nor None")
+            if said and len(said) > HOOK_CHARS_MAX:
+                raise ValueError(f"it returned {len(said)} characters, and {HOOK_CHARS_MAX} are the most")
+            return said if said and said.strip() else ""
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is None or task.cancelling():
@@ -259,10 +258,10 @@ NO_HOOKS: Final = Hooks((), lambda _name: None)
 
 def load_hooks(packages: Iterable[str], points: Iterable[HookPoint], count_failure: Callable[[str], None]) -> Hooks:
     """Import the hooks of these points, and no others."""
-    wanted = frozenset(points)
+    wanted = (*points, None)  # one without a point is broken, which is told
     found = [part for part in enabled_parts(packages, PluginKind.HOOKS) if part.point in wanted]
-    hooks = [(f"{part.package}:{part.name}", part.point, function) for part, function in _loaded(found)]
-    return Hooks([(name, point, function) for name, point, function in hooks if point], count_failure)
+    hooks = [(f"{part.package}:{part.name}", part.point, each) for part, each in _loaded(found) if part.point]
+    return Hooks(hooks, count_failure)
 
 
 # A plug-in's function is called where it hurts least: a coroutine in the event loop, any other on a thread of its own.

@@ -35,7 +35,7 @@ from gateway.contracts.sessions import Entry, EntryKind, PromptQuery, Role, Sess
 from gateway.contracts.subagents import is_wake
 from gateway.i18n import words_for
 from gateway.packages import HookPoint
-from gateway.plugins import NO_HOOKS, HookEvent, Hooks
+from gateway.plugins import NO_HOOKS, Clean, HookEvent, Hooks
 from gateway.scrub import Scrubber
 from gateway.store import Store
 
@@ -199,9 +199,9 @@ class TurnRunner:
         if turn.answer != said and turn.entries and turn.entries[-1].text == said:
             turn.entries[-1] = replace(turn.entries[-1], text=turn.answer)
 
-    def _event(self, point: HookPoint, turn: Turn, text: CleanText) -> tuple[HookEvent, Scrubber]:
+    def _event(self, point: HookPoint, turn: Turn, text: CleanText) -> tuple[HookEvent, Clean]:
         key = turn.batch.key
-        return HookEvent(point, text, key, turn.batch.turn_id), self._scrubber.for_chat(str(key))
+        return HookEvent(point, text, key, turn.batch.turn_id), self._scrubber.for_chat(str(key)).scrub
 
     def prompt_query(self, batch: Batch) -> PromptQuery | None:
         """Return what may be read with the begin of a turn, in the same transaction; None for a command, and where

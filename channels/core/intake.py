@@ -454,7 +454,7 @@ class MessageIntake:
             return message
         event = HookEvent(HookPoint.AFTER_NORMALIZE, message.text, message.key, message.id)
         scrubber = self._scrubber.for_chat(str(message.key))
-        text = await self._hooks.replaced(event, scrubber)
+        text = await self._hooks.replaced(event, scrubber.scrub)
         bounded = fit(text)
         return replace(message, text=text if bounded == text else scrubber.scrub(bounded))
 

@@ -206,7 +206,7 @@ class ChannelRuntime:
 
     async def _ended(self, reply: Reply, state: DeliveryState) -> None:
         event = HookEvent(HookPoint.ON_DELIVERY, reply.text, reply.key, reply.id, state.value)
-        await self._hooks.gathered(event, self._scrubber)
+        await self._hooks.gathered(event, self._scrubber.scrub)
 
     def _follow(self, activity: Activity) -> None:
         if self._streams is not None:

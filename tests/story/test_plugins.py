@@ -85,7 +85,7 @@ async def test_tools_commands_and_rules_of_others_are_part_of_the_house(
 async def test_broken_ones_cost_no_message_and_let_no_secret_out(
     bus: RedisBus, sqlite_store: Store, tmp_path: Path, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(Hooks.__init__.__kwdefaults__, "timeout_s", 0.1)
+    monkeypatch.setattr(Hooks.__init__, "__kwdefaults__", {"timeout_s": 0.1})
     site.install("hostile", {"trivet.hooks": HOOKS, "trivet.commands": {"crash": "hostile:crash"}}, HOSTILE)
     async with running_agent(bus, sqlite_store, ScriptedClient(), tmp_path, plugins=("hostile", "gone")) as agent:
         for number in range(3):

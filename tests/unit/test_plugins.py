@@ -31,6 +31,7 @@ from gateway.contracts.errors import PluginBroken
 from gateway.contracts.ids import SessionKey, SessionScope
 from gateway.contracts.messages import CleanText
 from gateway.contracts.sessions import GrantRole
+from gateway.limits import HOOK_CHARS_MAX
 from gateway.ops.doctor import CheckState
 from gateway.ops.doctor.checks import check_plugins
 from gateway.packages import HookPoint, PluginKind, enabled_parts
@@ -236,6 +237,10 @@ def numbers(_event: HookEvent) -> int:
     return 3
 
 
+def floods(_event: HookEvent) -> str:
+    return "x" * (HOOK_CHARS_MAX + 1)
+
+
 def blank(_event: HookEvent) -> str:
     return " \n"
 
@@ -253,12 +258,12 @@ def leaks(_event: HookEvent) -> str:
 
 
 class TestHooks:
-    @pytest.mark.parametrize("bad", [raises, cancels, exits, numbers])
+    @pytest.mark.parametrize("bad", [raises, cancels, exits, numbers, floods])
     async def test_one_that_fails_is_counted_and_skipped(self, bad: Callable[[HookEvent], Any]) -> None:
         failed: Counter[str] = Counter()
         asked = hooks(bad, loud, failed=failed)
-        assert await asked.replaced(event(), Scrubber()) == "HELLO"
-        assert await asked.replaced(event(), Scrubber()) == "HELLO"
+        assert await asked.replaced(event(), Scrubber().scrub) == "HELLO"
+        assert await asked.replaced(event(), Scrubber().scrub) == "HELLO"
         assert failed == {bad.__name__: 2}
 
     @pytest.mark.parametrize("bad", [hangs, blocks])
@@ -266,20 +271,20 @@ class TestHooks:
         failed: Counter[str] = Counter()
         asked = hooks(bad, loud, failed=failed, timeout_s=0.05)
         for _ in range(3):
-            assert await asked.replaced(event(), Scrubber()) == "HELLO"
+            assert await asked.replaced(event(), Scrubber().scrub) == "HELLO"
         assert failed == {bad.__name__: 1}
 
     async def test_who_waits_for_one_can_be_cancelled(self) -> None:
-        asking = asyncio.create_task(hooks(hangs).replaced(event(), Scrubber()))
+        asking = asyncio.create_task(hooks(hangs).replaced(event(), Scrubber().scrub))
         await asyncio.sleep(0)
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asking
 
     async def test_what_is_said_is_scrubbed_and_nothing_leaves_the_text(self) -> None:
-        assert await hooks(blank).replaced(event(), Scrubber()) == "hello"
-        assert SECRET not in await hooks(leaks).replaced(event(), Scrubber())
-        said = await hooks(blank, leaks, loud).gathered(event(), Scrubber())
+        assert await hooks(blank).replaced(event(), Scrubber().scrub) == "hello"
+        assert SECRET not in await hooks(leaks).replaced(event(), Scrubber().scrub)
+        said = await hooks(blank, leaks, loud).gathered(event(), Scrubber().scrub)
         assert [SECRET in each for each in said] == [False, False]
         assert said[1] == "HELLO"
 
@@ -288,9 +293,9 @@ class TestHooks:
         site.install("elsewhere", {"trivet.hooks": {"after_answer.x": "elsewhere:x", "never": "elsewhere:x"}}, "x = 1")
         agents = load_hooks(["trivet-house-rules", "elsewhere"], (HookPoint.AFTER_ANSWER,), lambda _name: None)
         answer = HookEvent(HookPoint.AFTER_ANSWER, CleanText("yes"), SessionKey("telegram", "7"), "t1")
-        assert await agents.replaced(answer, Scrubber()) == await sign(answer)
+        assert await agents.replaced(answer, Scrubber().scrub) == await sign(answer)
         asked = HookEvent(HookPoint.BEFORE_MODEL, CleanText("what price?"), SessionKey("telegram", "7"), "t1")
-        assert await agents.gathered(asked, Scrubber()) == ()
+        assert await agents.gathered(asked, Scrubber().scrub) == ()
 
 
 class TestIntake:
@@ -307,7 +312,7 @@ class TestIntake:
 
         def doubled(event: HookEvent) -> str:
             seen.append(event.text)
-            return f"{event.text} {SECRET} {'long ' * 20_000}"
+            return f"{event.text} {SECRET} {'long ' * 8_000}"
 
         bus = MemoryBus()
         rooms = replace(door_rooms(bus, Scrubber()), hooks=hooks(doubled))
