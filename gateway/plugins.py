@@ -29,7 +29,7 @@ from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
 from gateway.contracts.sessions import GrantRole
 from gateway.limits import HOOK_CHARS_MAX, HOOK_REST_S, HOOK_TIMEOUT_S, PLUGIN_THREADS_MAX
-from gateway.packages import HookPoint, PluginKind, PluginPart, enabled_parts
+from gateway.packages import HookPoint, PluginKind, PluginPart, enabled_parts, parts_of
 
 API_VERSION: Final = 1
 DECLARATION: Final = "TRIVET_PLUGIN_API"
@@ -256,8 +256,14 @@ class Hooks:
 NO_HOOKS: Final = Hooks((), lambda _name: None)
 
 
-def load_hooks(packages: Iterable[str], points: Iterable[HookPoint], count_failure: Callable[[str], None]) -> Hooks:
-    """Import the hooks of these points, and no others."""
+def load_hooks(packages: Sequence[str], points: Iterable[HookPoint], count_failure: Callable[[str], None]) -> Hooks:
+    """Import the hooks of these points, and no others. As every process does this once, a package that is not installed
+    is told of here."""
+    for package in packages:
+        try:
+            parts_of(package)
+        except PluginBroken as error:
+            _log.error("plugin.broken", reason=str(error))
     wanted = (*points, None)  # one without a point is broken, which is told
     found = [part for part in enabled_parts(packages, PluginKind.HOOKS) if part.point in wanted]
     hooks = [(f"{part.package}:{part.name}", part.point, each) for part, each in _loaded(found) if part.point]

@@ -127,6 +127,14 @@ def listed(python: str, folder: Path) -> list[dict[str, Any]]:
     return rows
 
 
+def emulated(python: str, folder: Path) -> dict[str, Any]:
+    """What the process of the emulators says of the platforms that it serves, with that of a plug-in."""
+    command = [python, "-m", "channels.emulators", "--plugin", "matrix=trivet_matrix.channel"]
+    ended = subprocess.run(command, capture_output=True, cwd=folder, stdin=subprocess.DEVNULL, check=True)
+    platforms: dict[str, Any] = json.loads(ended.stdout)
+    return platforms
+
+
 @pytest.mark.long
 async def test_the_examples_work_as_they_are_installed_beside_a_hostile_one(
     python: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -135,6 +143,7 @@ async def test_the_examples_work_as_they_are_installed_beside_a_hostile_one(
     rows = {row["package"]: row for row in listed(python, tmp_path)}
     assert set(rows) == {"hostile", *PACKAGES}
     assert not any(row["enabled"] for row in rows.values())
+    assert emulated(python, tmp_path)["matrix"]["token"].startswith("syt_")
     monkeypatch.setitem(PARTS, "matrix", emulate)
     settings = {
         "TRIVET_PLUGINS__ENABLED": json.dumps(["hostile", *PACKAGES]),

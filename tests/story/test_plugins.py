@@ -87,7 +87,8 @@ async def test_broken_ones_cost_no_message_and_let_no_secret_out(
 ) -> None:
     monkeypatch.setattr(Hooks.__init__, "__kwdefaults__", {"timeout_s": 0.1})
     site.install("hostile", {"trivet.hooks": HOOKS, "trivet.commands": {"crash": "hostile:crash"}}, HOSTILE)
-    async with running_agent(bus, sqlite_store, ScriptedClient(), tmp_path, plugins=("hostile", "gone")) as agent:
+    missing = ("hostile", "gone")
+    async with running_agent(bus, sqlite_store, ScriptedClient(), tmp_path, plugins=missing) as agent:
         for number in range(3):
             assert f"number {number}" in await agent.ask(f"say number {number}")
         assert await agent.ask("/crash now") == "/crash did not work. The operator's log says why."

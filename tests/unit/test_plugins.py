@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final, get_args
 
 import pytest
+from structlog.testing import capture_logs
 from trivet_dice import keep_roll, roll_dice
 from trivet_house_rules import sign
 from trivet_oncall import oncall
@@ -99,6 +100,13 @@ class TestPackages:
         listed = CliRunner().invoke(app, ["plugins", "--json", "--config", str(listing(tmp_path, *packages))])
         assert listed.exit_code == 1
         assert problem.partition("'")[0] in listed.output
+
+    def test_a_package_that_is_not_installed_is_told_of_when_a_process_starts(self) -> None:
+        with capture_logs() as lines:
+            assert not load_hooks(["gone"], HookPoint, lambda _name: None)
+        assert [line["reason"].partition(":")[0] for line in lines] == [
+            "plugins.enabled names gone, which is not installed"
+        ]
 
     def test_no_two_have_one_name_and_none_has_ours(self, site: Site) -> None:
         source = f"{DECLARED}from gateway.plugins import command\n@command()\ndef hello(_a, _c):\n    'greet'\n"
