@@ -123,10 +123,8 @@ def offered_files(tools: Iterable[FileTool], homes: WorkspaceLookup, threads: Sh
     return tuple(map(one, tools))
 
 
-# The tools of plug-ins: to policy, approvals, limits and scrubber they are tools like ours.
-
-
 def _add_plugins(registry: ToolRegistry, tools: Iterable[Tool]) -> None:
+    """Add the tools of plug-ins one by one; one that cannot be offered is logged and left out."""
     for tool in tools:
         if tool.spec.name in registry.names or tool.spec.name.startswith(MCP_PREFIX):
             _log.error("plugin.broken", reason=f"the tool {tool.spec.name} is left out: there is one of that name")
