@@ -168,6 +168,9 @@ async def test_the_examples_work_as_they_are_installed_beside_a_hostile_one(
         for number in range(3):
             assert sum(f"number {number}" in answer for answer in gus.answers) == 1
         assert "trivet_house_rules" in product.log
+        loaded = [line for line in product.log.splitlines() if "plugin.loaded" in line]
+        assert sum("roll_dice" in line for line in loaded) == 1, loaded  # by the agent, and by nobody else
+        assert sum("after_normalize" in line for line in loaded) == 2, loaded  # by the channels: ours and the hostile
         async with httpx.AsyncClient(headers={"Authorization": f"Bearer {product.admin_token}"}) as client:
             metrics = ""
             while metrics.count("trivet_hook_failures_total{") < 4:

@@ -41,7 +41,7 @@ PATHS: Final = {"healthz", "readyz", "metrics", "tmp"}
 PROGRAMS: Final = {"trivet", ".venv/bin/trivet", "/opt/trivet/bin/trivet"}
 INCOMPLETE: Final = {"MissingParameter", "NoArgsIsHelpError"}
 """Errors of the command line (typer keeps their classes to itself) that say only that something is left out."""
-NOT_SETTINGS: Final = {"TRIVET_CONFIG"}
+NOT_SETTINGS: Final = {"TRIVET_CONFIG", "TRIVET_PLUGIN_API"}
 
 
 def text_of(page: str) -> str:
