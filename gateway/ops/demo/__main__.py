@@ -10,6 +10,7 @@ from collections.abc import Callable, Container, Coroutine, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final, TypeAlias
+from urllib.parse import quote
 
 import httpx
 
@@ -356,7 +357,7 @@ def _check_sessions(played: Played, sessions: Sequence[Row]) -> list[str]:
     keys = {session["key"] for session in sessions}
     found = [f"{session['key']}: no title appeared" for session in sessions if session["title"] == _SENTINEL]
     for name, person_id in played.people.items():
-        direct = f"{played.platform}:{person_id}"
+        direct = f"{played.platform}:{quote(person_id, safe='@!$')}"  # no key holds a colon or slash of an id
         if direct not in keys:
             found.append(f"{played.platform}: no session {direct} for {name}'s direct messages")
         if not any(key.startswith(f"{direct}/") for key in keys):
