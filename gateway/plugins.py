@@ -25,7 +25,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 from gateway.contracts.commands import COMMANDS, CommandSpec, HelpTopic
 from gateway.contracts.errors import FailureCause, PluginBroken
 from gateway.contracts.errors import ToolError as ToolError
-from gateway.contracts.ids import SessionKey
+from gateway.contracts.ids import EVENTS, SessionKey
 from gateway.contracts.messages import CleanText
 from gateway.contracts.sessions import GrantRole
 from gateway.limits import HOOK_CHARS_MAX, HOOK_REST_S, HOOK_TIMEOUT_S, PLUGIN_THREADS_MAX
@@ -38,7 +38,7 @@ RiskName = Literal["read", "write", "execute", "network", "spend"]
 _log = structlog.get_logger(__name__)
 _ABOUT_CHARS_MAX: Final = 100  # as of our own commands
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,31}")
-_OUR_CHANNELS: Final = frozenset({"telegram", "discord", "slack", "api", "cli"})
+_OUR_CHANNELS: Final = frozenset({"telegram", "discord", "slack", "api", "cli", EVENTS})
 _OUR_COMMANDS: Final = frozenset(spec.name for spec in COMMANDS)
 
 
