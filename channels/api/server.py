@@ -1,7 +1,9 @@
-"""The HTTP port for programs: `/api/v1/messages`, and the part of OpenAI's API in which a client sends messages.
+"""The HTTP port for programs: `/api/v1/messages`, the part of OpenAI's API in which a client sends messages, and an MCP
+server with the tools of other agents.
 
 A client proves who it is by its token (`gateway.clients`). What it may do is decided where it is decided for people.
-The facts on OpenAI's API are from https://platform.openai.com/docs/api-reference/chat.
+The facts on OpenAI's API are from https://platform.openai.com/docs/api-reference/chat, those on MCP from
+https://modelcontextprotocol.io/specification/2025-11-25/basic/transports.
 """
 
 from __future__ import annotations
@@ -12,7 +14,8 @@ import json
 import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
-from typing import Annotated, Any, Final, TypeAlias
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.applications import Starlette
@@ -20,6 +23,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from channels.api.adapter import ApiAdapter, ApiMessage, UnfitMessage, answer_fields, message_id
 from channels.core.adapter import AdapterDeps, InboundHandler
@@ -35,6 +39,10 @@ from gateway.http_guard import Guard, http_served
 from gateway.limits import API_BODY_BYTES_MAX, API_WAIT_MAX_S, INBOUND_CHARS_MAX
 from gateway.preflight import listen
 
+if TYPE_CHECKING:
+    from mcp.server.context import ServerRequestContext
+    from mcp.types import CallToolRequestParams, CallToolResult, ListToolsResult, PaginatedRequestParams
+
 LAST_REQUESTS_S: Final = 2
 MODEL: Final = "trivet"
 _EVENTS: Final = "text/event-stream"
@@ -44,16 +52,54 @@ ClientRoles: TypeAlias = Callable[[SessionKey], Awaitable[GrantRole | None]]
 """What a client may do; None for one that was removed."""
 
 
-class ClientMessageOrder(BaseModel):
-    """The body of `POST /api/v1/messages`."""
+class ThreadOrder(BaseModel):
+    """What every order of a client may name; the arguments of the MCP tool `sessions`."""
 
     model_config = ConfigDict(extra="forbid")
 
+    thread: str = Field(default="", description="The conversation of the client that it belongs to.")
+
+
+class SendOrder(ThreadOrder):
+    """The arguments of the MCP tool `send`."""
+
     text: str = Field(max_length=INBOUND_CHARS_MAX, description="What is said.")
     id: str = Field(default="", description="Yours; the same one again is the same message, answered once.")
-    thread: str = Field(default="", description="The conversation of the client that it belongs to.")
     webhook: str = Field(default="", description="Where to send the answer; one of channels.api.webhooks.")
+
+
+class ClientMessageOrder(SendOrder):
+    """The body of `POST /api/v1/messages`."""
+
     wait_s: float = Field(default=60.0, ge=0.0, le=API_WAIT_MAX_S, description="Seconds to wait for the answer.")
+
+
+class AskOrder(ClientMessageOrder):
+    """The arguments of the MCP tool `ask`. The SDKs' clients give up after 60 s, if they are told nothing else."""
+
+    wait_s: float = Field(default=50.0, ge=0.0, le=API_WAIT_MAX_S, description="How many seconds to wait.")
+
+
+class ReminderOrder(SendOrder):
+    """The arguments of the MCP tool `remind`."""
+
+    when: str = Field(max_length=200, description="Such as: in 30 minutes, tomorrow at 8, every Monday at 18:00.")
+
+
+_ASK: Final = (
+    "Ask the agent and wait for its answer. It has a memory and tools of its own. If there is no answer in time, call "
+    "again with the id that you were told and an empty text."
+)
+_REMIND: Final = (
+    "Have the agent remind you. The reminder is posted to `webhook`, and `ask` with the same id and an empty text "
+    "fetches it for an hour."
+)
+MCP_TOOLS: Final[Mapping[str, tuple[str, type[ThreadOrder]]]] = {
+    "ask": (_ASK, AskOrder),
+    "send": ("Tell the agent something without waiting. `ask` with the same id fetches the answer.", SendOrder),
+    "sessions": ("List your conversations with the agent in a thread.", ThreadOrder),
+    "remind": (_REMIND, ReminderOrder),
+}
 
 
 class TextPart(BaseModel):
@@ -122,8 +168,9 @@ class ApiServer:
             Route("/healthz", self._health),
             Mount("/api/v1", routes=table),
             Mount("/v1", routes=table),  # where clients of OpenAI's API look
+            Route("/mcp", self._mcp, methods=["POST"]),
         ]
-        told = {UnfitMessage: _refused, ValidationError: _invalid, BusUnavailable: _away, HTTPException: _plain}
+        told = {UnfitMessage: _refused, ValidationError: _refused, BusUnavailable: _away, HTTPException: _plain}
         app = Starlette(routes=self.routes, exception_handlers={**told})
         self.app = Guard(app, hosts=hosts, body_bytes_max=API_BODY_BYTES_MAX, check=self._check, told=_told)
 
@@ -175,15 +222,16 @@ class ApiServer:
     async def _known(self, request: Request) -> tuple[str, Sequence[FetchedAnswer]]:
         """Return the id on the bus of a message of who asks, and the answers to it. Raises `HTTPException`."""
         incoming_id = message_id(await self._client(request), request.path_params["id"])
+        return incoming_id, await self._found(incoming_id)
+
+    async def _found(self, incoming_id: str) -> Sequence[FetchedAnswer]:
         answers = await self._adapter.answers.of(incoming_id)
         if answers is None:
             raise HTTPException(404, "no message of yours has this id, or it is more than an hour old")
-        return incoming_id, answers
+        return answers
 
     def _told(self, own_id: str, answers: Sequence[FetchedAnswer]) -> Response:
-        told = [answer_fields(own_id, answer.text, answer.choices, answer.id) for answer in answers]
-        state = "answered" if told else "waiting"
-        return JSONResponse({"id": own_id, "state": state, "answers": told}, 200 if told else 202)
+        return JSONResponse(_message_fields(own_id, answers), 200 if answers else 202)
 
     async def _events(self, incoming_id: str, own_id: str) -> AsyncIterator[str]:
         """Yield what is made of the answer, as whole texts so far, and then the answers."""
@@ -239,7 +287,61 @@ class ApiServer:
             error = {"message": f"no answer yet: ask GET /api/v1/messages/{own_id} later", "type": "server_error"}
             yield f"data: {json.dumps({'error': error})}\n\n"
 
-    # --- both
+    # --- MCP
+
+    async def _mcp(self, _request: Request) -> ASGIApp:
+        """Serve one request of an MCP client. None of them leaves anything here, so any process may get the next."""
+        return await asyncio.to_thread(lambda: self._mcp_app)
+
+    @cached_property
+    def _mcp_app(self) -> ASGIApp:
+        """Build what serves MCP. Blocks: the SDK takes a second and 31 MB, which only those pay whose clients speak
+        it."""
+        from mcp.server.lowlevel import Server  # noqa: PLC0415
+        from mcp.server.streamable_http_manager import StreamableHTTPSessionManager  # noqa: PLC0415
+
+        server = Server(MODEL, on_list_tools=self._list_tools, on_call_tool=self._call_tool)
+
+        async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+            manager = StreamableHTTPSessionManager(server, json_response=True, stateless=True)
+            async with manager.run():
+                await manager.handle_request(scope, receive, send)
+
+        return serve
+
+    async def _list_tools(
+        self, _context: ServerRequestContext[Any, Any], _params: PaginatedRequestParams | None
+    ) -> ListToolsResult:
+        from mcp.types import ListToolsResult, Tool  # noqa: PLC0415 - as in _mcp_app
+
+        tools = [
+            Tool(name=name, description=about, input_schema=order.model_json_schema() | {"description": about})
+            for name, (about, order) in MCP_TOOLS.items()
+        ]
+        return ListToolsResult(tools=tools)
+
+    async def _call_tool(
+        self, context: ServerRequestContext[Any, Any], params: CallToolRequestParams
+    ) -> CallToolResult:
+        """Do what a tool does for the client whose token the request has."""
+        from mcp.types import CallToolResult, TextContent  # noqa: PLC0415 - as in _mcp_app
+
+        assert context.request is not None
+        try:
+            order = _order_of(params.name, params.arguments or {})
+            own_id = order.id or secrets.token_hex(8)
+            message = ApiMessage(await self._client(context.request), own_id, order.thread, order.text, order.webhook)
+            if order.id and not order.text:
+                await self._found(message.incoming_id)
+            else:
+                await self._take_in(message)
+            answers = await self._answered(message.incoming_id, order.wait_s)
+        except (UnfitMessage, ValidationError, HTTPException, BusUnavailable) as error:
+            return CallToolResult(content=[TextContent(text=_why(error))], is_error=True)
+        said = _words(answers) if answers else f"No answer yet: call ask with the id {own_id} and an empty text."
+        return CallToolResult(content=[TextContent(text=said)], structured_content=_message_fields(own_id, answers))
+
+    # --- all
 
     async def _take_in(self, message: ApiMessage) -> None:
         """Bring a message to its lane. Raises `UnfitMessage`, `BusUnavailable`, `HTTPException` where it is turned
@@ -288,6 +390,29 @@ def common_beginning(one: str, other: str) -> str:
     return one[: min(len(one), len(other)) if at is None else at]
 
 
+def _order_of(tool: str, arguments: Mapping[str, Any]) -> ClientMessageOrder:
+    """Return a call of an MCP tool as the message that it is. Raises `UnfitMessage`, `ValidationError`."""
+    _, kind = MCP_TOOLS.get(tool, ("", None))
+    if kind is None:
+        raise UnfitMessage(f"there is no tool {tool[:64]!r}; there are {', '.join(MCP_TOOLS)}")
+    order = kind.model_validate(arguments)
+    match order:
+        case ClientMessageOrder():
+            return order
+        case ReminderOrder():
+            text = f"/remind {order.when} {order.text}"
+            return ClientMessageOrder(text=text, id=order.id, thread=order.thread, webhook=order.webhook)
+        case SendOrder():
+            return ClientMessageOrder(**order.model_dump(), wait_s=0.0)
+    return ClientMessageOrder(text="/sessions", thread=order.thread)
+
+
+def _message_fields(own_id: str, answers: Sequence[FetchedAnswer]) -> dict[str, object]:
+    """Return a message with its answers as clients read it."""
+    told = [answer_fields(own_id, answer.text, answer.choices, answer.id) for answer in answers]
+    return {"id": own_id, "state": "answered" if told else "waiting", "answers": told}
+
+
 def _words(answers: Sequence[FetchedAnswer]) -> str:
     """Return answers as one text; a question says how it is answered."""
     ways = [[f"{label}: {say}" for label, say in answer.choices] for answer in answers]
@@ -314,17 +439,24 @@ def _told(error: HTTPException) -> Response:
 
 
 def _refused(_request: Request, error: Exception) -> Response:
-    return _error(400, str(error))
-
-
-def _invalid(_request: Request, error: Exception) -> Response:
-    assert isinstance(error, ValidationError)
-    first: Any = error.errors(include_url=False, include_input=False)[0]
-    return _error(400, f"{'.'.join(map(str, first['loc'])) or 'the body'}: {first['msg']}")
+    return _error(400, _why(error))
 
 
 def _away(_request: Request, error: Exception) -> Response:
-    return _error(503, "the queue cannot be reached or is full: try again", {"Retry-After": "1"})
+    return _error(503, _why(error), {"Retry-After": "1"})
+
+
+def _why(error: Exception) -> str:
+    """Say in a clause why an order was not carried out."""
+    match error:
+        case ValidationError():
+            first: Any = error.errors(include_url=False, include_input=False)[0]
+            return f"{'.'.join(map(str, first['loc'])) or 'the body'}: {first['msg']}"
+        case BusUnavailable():
+            return "the queue cannot be reached or is full: try again"
+        case HTTPException():
+            return error.detail
+    return str(error)
 
 
 def _plain(_request: Request, error: Exception) -> Response:

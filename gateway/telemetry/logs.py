@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 
 QUIET: Final = (
     "httpx",
+    "httpx2",
     "httpcore",
+    "mcp",
     "aiohttp.access",
     "hpack",
     "slack_sdk.web.async_client",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hmac
 import json
 import re
@@ -14,10 +15,13 @@ from hashlib import sha256
 from pathlib import Path
 
 import httpx
+import httpx2
 import jsonschema
+import mcp
 import openai
 import pytest
 import pytest_asyncio
+from mcp.client.streamable_http import streamable_http_client
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
@@ -145,8 +149,15 @@ async def token(programs: Programs) -> str:
     return programs.add("shop")[1]
 
 
-async def test_a_message_is_answered_and_can_be_fetched_by_its_client_alone(programs: Programs, token: str) -> None:
-    _, other = programs.add("stranger")
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def other(programs: Programs) -> str:
+    """That of another one."""
+    return programs.add("stranger")[1]
+
+
+async def test_a_message_is_answered_and_can_be_fetched_by_its_client_alone(
+    programs: Programs, token: str, other: str
+) -> None:
     async with programs.http(token) as shop, programs.http(other) as stranger:
         answered = await shop.post("/api/v1/messages", json={"text": "say seven", "id": "first", "thread": "t1"})
         assert answered.status_code == 200
@@ -311,3 +322,52 @@ async def test_events_are_told_again_with_the_same_id_after_a_kill_in_the_middle
     at_s, signed = (part.split("=")[1] for part in request.headers["x-trivet-signature"].split(","))
     expected = hmac.new(SECRET.encode(), f"{at_s}.".encode() + await request.body(), sha256).hexdigest()
     assert hmac.compare_digest(signed, expected)
+
+
+@contextlib.asynccontextmanager
+async def mcp_client(programs: Programs, token: str, mode: str = "auto") -> AsyncIterator[mcp.Client]:
+    """The unmodified client of the MCP SDK, with a token."""
+    async with (
+        httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=60) as http,
+        mcp.Client(streamable_http_client(f"{programs.url}/mcp", http_client=http), mode=mode) as client,
+    ):
+        yield client
+
+
+async def said_by(client: mcp.Client, tool: str, **arguments: object) -> str:
+    result = await client.call_tool(tool, arguments)
+    assert isinstance(result, mcp.types.CallToolResult)
+    assert isinstance(result.content[0], mcp.types.TextContent)
+    return f"{'error: ' if result.is_error else ''}{result.content[0].text}"
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_the_unmodified_client_of_mcp_asks_and_is_answered(programs: Programs, token: str, mode: str) -> None:
+    async with mcp_client(programs, token, mode) as client:
+        assert {tool.name for tool in (await client.list_tools()).tools} == {"ask", "send", "sessions", "remind"}
+        assert "eleven" in await said_by(client, "ask", text="say eleven", id=f"m-{mode}", thread=mode)
+        assert "eleven" in await said_by(client, "ask", text="say twelve", id=f"m-{mode}")  # the same message
+        sent = await client.call_tool("send", {"text": "say thirteen", "thread": mode})
+        assert "thirteen" in await said_by(client, "ask", text="", id=sent.structured_content["id"])
+        assert "Say eleven" in await said_by(client, "sessions", thread=mode)
+        assert "/remind cancel" in await said_by(client, "remind", when="in 2 hours", text="water the plants")
+        assert (await said_by(client, "ask", text=" ")).startswith("error: text is empty")
+        assert (await said_by(client, "ask", text="x", colour="red")).startswith("error: colour: ")
+        assert (await said_by(client, "delete")).startswith("error: there is no tool 'delete'")
+
+
+async def test_an_mcp_client_reaches_nothing_of_another(programs: Programs, token: str, other: str) -> None:
+    async with mcp_client(programs, token) as shop, mcp_client(programs, other) as stranger:
+        await said_by(shop, "ask", text="say turquoise", id="mine", thread="t")
+        await said_by(shop, "remind", when="in 2 hours", text="turquoise")
+        heard = [
+            await said_by(stranger, "ask", text="", id="mine"),
+            await said_by(stranger, "sessions", thread="t"),
+            await said_by(stranger, "ask", text="history", thread="t"),
+            await said_by(stranger, "ask", text="/remind"),
+        ]
+    assert heard[0].startswith("error: no message of yours")
+    assert "turquoise" not in "".join(heard)
+    async with httpx.AsyncClient(base_url=programs.url) as client:
+        assert (await client.post("/mcp", json={})).status_code == 401
+        assert (await client.get("/mcp", headers={"Authorization": f"Bearer {token}"})).status_code == 405
