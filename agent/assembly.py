@@ -287,6 +287,7 @@ class _Parts:
             clock=self._clock,
             elsewhere=answers_of(self._store.tasks),
             spans=self._spans,
+            skills_of=self._skills.folders,
         )
 
     def delegating(self, worker_id: str, tools: ToolRegistry) -> AbstractAsyncContextManager[Delegation]:

@@ -168,8 +168,11 @@ RECALL_FACTS_MAX: Final = 20
 
 # --- what people write into files
 IDENTITY_FILE_CHARS_MAX: Final = 20_000
-SKILL_CHARS_MAX: Final = 20_000
-SKILL_DESCRIPTION_CHARS_MAX: Final = 200  # each is in every prompt
+SKILL_CHARS_MAX: Final = 64_000  # the standard advises 5,000 tokens; some have three times that
+SKILL_DESCRIPTION_CHARS_MAX: Final = 1_024  # the standard's; each is in every prompt
+SKILL_FILE_CHARS_MAX: Final = 256_000
+SKILL_FILES_LISTED_MAX: Final = 100
+SKILL_PATH_CHARS_MAX: Final = 256
 SKILLS_MAX: Final = 100  # of one layer, for the same reason
 
 # --- asking a person

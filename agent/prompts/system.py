@@ -31,7 +31,7 @@ from gateway.scrub import Scrubber
 
 
 ABOUT_THE_USER: Final = "USER.md"
-IDENTITY_FILES: Final = ("AGENT.md", "IDENTITY.md", "SOUL.md", ABOUT_THE_USER, "SHIELD.md")
+IDENTITY_FILES: Final = ("AGENTS.md", "AGENT.md", "IDENTITY.md", "SOUL.md", ABOUT_THE_USER, "SHIELD.md")
 
 
 class IdentityFiles:
@@ -136,6 +136,10 @@ class SkillLayers:
         folder = user_folder(self._users, owner)
         own = self._files.read((Layer(folder / FOLDER, within=folder), self._operators))
         return dict(sorted((self._built_in | own).items()))
+
+    def folders(self, owner: SessionKey) -> Mapping[str, Path]:
+        """Return the folders of those of the owner's skills that have one."""
+        return {name: skill.folder for name, skill in self.of(owner).items() if skill.folder is not None}
 
 
 class SystemPrompts:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from importlib.util import find_spec
@@ -20,7 +20,7 @@ from agent.schema import object_schema, text_schema
 from agent.tools.approvals import Approvals
 from agent.tools.browser import Chromium, NoBrowser, browser_tools, find_browser, open_chromium
 from agent.tools.exec.sandbox import find_sandbox
-from agent.tools.exec.tools import execution_tools
+from agent.tools.exec.tools import execution_tools, no_skills
 from agent.tools.files.send_file import sending_tool
 from agent.tools.files.tools import READING, WRITING, FileTool
 from agent.tools.files.workspace import WorkspaceLookup, Workspaces
@@ -35,6 +35,7 @@ from agent.tools.web.session import WebSession
 from agent.tools.web.tools import Brave, Keyless, SearchEngine, Searxng, Tavily, web_tools
 from gateway.config.tools import BrowserSettings, McpSetting, PolicySetting, ToolSettings, WebSettings
 from gateway.contracts.errors import ConfigError, QueryRefused, ToolError
+from gateway.contracts.ids import SessionKey
 from gateway.contracts.ports import Clock, SpanSink
 from gateway.contracts.profiles import MCP_PREFIX
 from gateway.contracts.sessions import GrantRole
@@ -155,9 +156,11 @@ async def open_toolbox(
     lender: SecretInjector | None = None,
     elsewhere: KeptElsewhere | None = None,
     spans: SpanSink | None = None,
+    skills_of: Callable[[SessionKey], Mapping[str, Path]] = no_skills,
 ) -> AsyncIterator[ToolRegistry]:
     """Open a registry with the tools in `own`, those of `plugins` and all that the settings and this machine allow, as
-    long as the block lasts. MCP servers join when they are up. Raises `ConfigError`."""
+    long as the block lasts. MCP servers join when they are up. Commands can read the folders of `skills_of` their
+    owner. Raises `ConfigError`."""
     await databases.check()
     async with AsyncExitStack() as stack:
         web = await stack.enter_async_context(WebSession())
@@ -173,6 +176,7 @@ async def open_toolbox(
                 await find_sandbox(hidden=[workspaces.root.parent, Path.home()]),
                 workspaces,
                 has_vault=lender is not None,
+                skills_of=skills_of,
             ),
             web_tools(web, engine, lent=lent),
             database_tools(databases),

@@ -30,6 +30,22 @@ def skill(description: str, text: str, **more: str) -> str:
     return "---\n" + "".join(f"{name}: {value}\n" for name, value in fields.items()) + f"---\n{text}\n"
 
 
+VENDORS = {
+    "the standard": (
+        'name: pdf-forms\ndescription: "Fills PDF forms. Use when: a form"\nlicense: Apache-2.0\n'
+        'compatibility: Requires python3\nmetadata:\n  author: example\n  version: "1.0"\n'
+        "allowed-tools: Bash(git:*) Read"
+    ),
+    "folded, with a list": (
+        "name: pdf-forms\ndescription: >-\n  Fills PDF forms.\n  Use when: a form\nallowed-tools:\n  - Read\n  - Bash"
+    ),
+    "a colon without quotes": "name: pdf-forms\ndescription: Fills PDF forms. Use when: a form\nuser-invocable: no",
+    "named by its folder": "description: |\n  Fills PDF forms.\n  Use when: a form\n# a comment",
+    "Windows": 'name: "pdf-forms"\r\ndescription: Fills PDF forms. Use when: a form\r\nversion: 2.1.0\r',
+}
+"""Front matter of one skill as several vendors' tools write it."""
+
+
 def allowed_in(prompt: str) -> str:
     """The prompt without the line of what is denied."""
     return "\n".join(line for line in prompt.splitlines() if not line.startswith("Not permitted here: "))
@@ -37,11 +53,11 @@ def allowed_in(prompt: str) -> str:
 
 class TestIdentityFiles:
     def test_they_stand_in_their_order_and_missing_and_empty_ones_are_left_out(self, writer: Writer) -> None:
-        for name in ("SHIELD", "USER", "AGENT", "IDENTITY"):
+        for name in ("SHIELD", "USER", "AGENT", "AGENTS", "IDENTITY"):
             writer.file(f"workspace/{name}.md", f"I am {name}.\n")
         writer.file("workspace/SOUL.md", " \n")
         prompt = writer.prompt()
-        assert "I am AGENT.\n\nI am IDENTITY.\n\nI am USER.\n\nI am SHIELD.\n\n# Tools" in prompt
+        assert "I am AGENTS.\n\nI am AGENT.\n\nI am IDENTITY.\n\nI am USER.\n\nI am SHIELD.\n\n# Tools" in prompt
 
     def test_an_edit_is_seen_even_if_the_time_of_the_file_stays(self, writer: Writer) -> None:
         path = writer.file("workspace/SOUL.md", "Be brief.")
@@ -64,7 +80,8 @@ class TestIdentityFiles:
         with capture_logs() as logs:
             prompts = {writer.prompt() for _ in range(3)}
         assert len(prompts) == 1
-        assert [line["file"] for line in logs if line["event"] == "file.unreadable"].count("SOUL.md") == 1
+        read = [Path(line["file"]).name for line in logs if line["event"] == "file.unreadable"]
+        assert read.count("SOUL.md") == 1
 
     def test_a_byte_order_mark_is_no_text_and_a_giant_is_cut(self, writer: Writer) -> None:
         writer.file("workspace/SOUL.md", "\ufeffBe brief.")
@@ -136,25 +153,44 @@ class TestSkills:
         assert writer.prompt().count("web-research") == 1
 
     @pytest.mark.parametrize(
-        "text",
+        ("text", "line"),
         [
-            "no front matter",
-            "---\ndescription: never closed\n",
-            "---\n- a\n- list\n---\ntext",
-            "---\ndescription: [unclosed\n---\ntext",
-            "---\ndescription: " + "[" * 3_000 + "\n---\ntext",
-            "---\nname: a b\ndescription: x\n---\ntext",
-            "---\nname: ../../x\ndescription: x\n---\ntext",
-            "---\nname: none\n---\ntext",
-            "---\ndescription: no text\n---\n \n",
+            ("no front matter", 1),
+            ("---\ndescription: never closed\n", 1),
+            ("---\n- a\n- list\n---\ntext", 2),
+            ("---\nname: x\ndescription: [unclosed\n---\ntext", 3),
+            ("---\ndescription: " + "[" * 3_000 + "\n---\ntext", 2),
+            ("---\ndescription: x\x01\n---\ntext", 2),
+            ("---\ndescription: x\nname: a b\n---\ntext", 3),
+            ("---\nname: ../../x\ndescription: x\n---\ntext", 2),
+            ("---\nname: Tea\ndescription: x\n---\ntext", 2),
+            ("---\nname: green--tea\ndescription: x\n---\ntext", 2),
+            ("---\nname: tea-\ndescription: x\n---\ntext", 2),
+            (f"---\nname: {'t' * 65}\ndescription: x\n---\ntext", 2),
+            ("---\nname: none\n---\ntext", 1),
+            ("---\nname: none\ndescription:\n---\ntext", 3),
+            ("---\ndescription: no text\n---\n \n", 4),
         ],
     )
-    def test_a_broken_one_is_logged_once_and_left_out(self, writer: Writer, text: str) -> None:
+    def test_a_broken_one_is_logged_once_with_file_and_line_and_left_out(
+        self, writer: Writer, text: str, line: int
+    ) -> None:
         before = writer.prompt()
-        writer.file("workspace/skills/broken.md", text)
+        file = writer.file("workspace/skills/broken.md", text)
         with capture_logs() as logs:
             assert [writer.prompt(), writer.prompt()] == [before, before]
-        assert [line["file"] for line in logs if line["event"] == "file.unreadable"] == ["broken.md"]
+        (told,) = [told for told in logs if told["event"] == "file.unreadable"]
+        assert told["file"] == str(file)
+        assert f" line {line}: " in told["reason"]
+
+    @pytest.mark.parametrize("front", VENDORS.values(), ids=VENDORS)
+    def test_those_of_others_load_unchanged(self, writer: Writer, front: str) -> None:
+        writer.file("workspace/skills/pdf-forms/SKILL.md", f"---\n{front}\n---\n# Forms\nRead references/fields.md.\n")
+        assert "- pdf-forms: Fills PDF forms. Use when: a form" in writer.prompt()
+
+    def test_a_description_may_have_as_many_characters_as_the_standard_gives_it(self, writer: Writer) -> None:
+        writer.file("workspace/skills/tea.md", skill("t" * 1_024, "Boil water."))
+        assert f"- tea: {'t' * 1_024}\n" in writer.prompt()
 
     def test_values_are_the_text_that_was_written(self, writer: Writer) -> None:
         writer.file("workspace/skills/x.md", skill("2027-13-45", "text", name="on"))
@@ -167,8 +203,8 @@ class TestSkills:
         assert "Be kind." in prompt
 
 
-async def load(writer: Writer, name: str, key: str = "telegram:1") -> ToolResult:
-    call = RequestedCall("c1", LOAD_SKILL, json.dumps({"name": name}))
+async def load(writer: Writer, name: str, key: str = "telegram:1", **more: str) -> ToolResult:
+    call = RequestedCall("c1", LOAD_SKILL, json.dumps({"name": name, **more}))
     (result,) = await writer.tools.run_round(context(key), [call])
     return result
 
@@ -192,6 +228,42 @@ class TestLoading:
         theirs = await load(writer, "tea", "telegram:2")
         assert theirs.is_error
         assert "Boil" not in theirs.text
+
+    async def test_its_files_are_listed_and_read_one_by_one(self, writer: Writer) -> None:
+        token = "ghp_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"
+        writer.file("workspace/skills/tea/SKILL.md", skill("Tea", "Read references/kinds.md."))
+        writer.file("workspace/skills/tea/references/kinds.md", f"Green, black, {token}.")
+        writer.file("workspace/skills/tea/scripts/boil.py", "print('boils')")
+        writer.file("workspace/skills/tea/.git/config", "hidden")
+        told = (await load(writer, "tea")).text
+        assert told.startswith("Read references/kinds.md.\n")
+        assert told.endswith(" /skills/tea:\nreferences/kinds.md\nscripts/boil.py")
+        read = await load(writer, "tea", file="references/kinds.md")
+        assert read.text.startswith("Green, black, ")
+        assert token not in read.text
+        assert (await load(writer, "tea", file="scripts/boil.py")).text == "print('boils')"
+
+    @pytest.mark.parametrize(
+        "path",
+        ["../tea.md", "../../SOUL.md", "/etc/hostname", "out", "up/SOUL.md", "references", "pipe", "a\0b", "x" * 256],
+    )
+    async def test_no_path_leads_out_of_the_folder_of_a_skill(self, writer: Writer, path: str) -> None:
+        writer.file("workspace/SOUL.md", "Be brief.")
+        writer.file("workspace/skills/tea.md", skill("Tea", "Boil water.", name="coffee"))
+        folder = writer.file("workspace/skills/tea/SKILL.md", skill("Tea", "Boil water.")).parent
+        (folder / "out").symlink_to(writer.data_dir / "workspace/SOUL.md")
+        (folder / "up").symlink_to(writer.data_dir / "workspace")
+        (folder / "references").mkdir()
+        os.mkfifo(folder / "pipe")
+        result = await load(writer, "tea", file=path)
+        assert result.is_error
+        assert "brief" not in result.text
+        assert (await load(writer, "coffee", file=path)).is_error
+
+    async def test_what_is_no_text_is_not_shown(self, writer: Writer) -> None:
+        folder = writer.file("workspace/skills/tea/SKILL.md", skill("Tea", "Boil water.")).parent
+        (folder / "cup.png").write_bytes(b"\x89PNG\xff\xfe")
+        assert "cannot be read as text" in (await load(writer, "tea", file="cup.png")).text
 
 
 class TestTheRest:

@@ -227,6 +227,20 @@ class TestSandbox:
         assert (await run(tools, "shell", command="cat a.txt; pwd; echo new > b.txt")).text == "hello\n/workspace\n"
         assert (workspace.files / "b.txt").read_text() == "new\n"
 
+    async def test_a_command_runs_the_scripts_of_its_owners_skills_and_changes_none(
+        self, sandbox: Sandbox, workspaces: Workspaces, tmp_path: Path
+    ) -> None:
+        (tmp_path / "tea").mkdir()
+        (tmp_path / "tea" / "boil.py").write_text("print('boils')")
+        mine = {KEY.owner: {"tea": tmp_path / "tea", "gone": tmp_path / "gone"}}
+        offered, _ = execution_tools(sandbox, workspaces, skills_of=lambda owner: mine.get(owner, {}))
+        tools = registry(*offered)
+        ran = await run(tools, "shell", command="python3 /skills/tea/boil.py; echo x > /skills/tea/x || ls /skills")
+        assert ran.text.splitlines()[0] == "boils"
+        assert ran.text.splitlines()[-1] == "tea"
+        (other,) = await tools.run_round(context("telegram:2"), [call("shell", command="ls /skills")])
+        assert other.is_error
+
     @pytest.mark.parametrize("ran", [call("shell", command="true"), call("code_exec", language="python", code="1")])
     async def test_what_a_command_prints_may_be_words_of_others(self, tools: ToolRegistry, ran: RequestedCall) -> None:
         """It may print a file that somebody sent."""

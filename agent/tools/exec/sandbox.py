@@ -14,6 +14,7 @@ import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Self
@@ -35,7 +36,7 @@ from agent.tools.exec.processes import (
     variables,
 )
 from agent.tools.exec.restrictions import filter_for_commands, is_machine_known
-from agent.tools.files.paths import MOUNT
+from agent.tools.files.paths import MOUNT, SKILLS_MOUNT
 from agent.tools.files.quota import QUOTA, DiskUsage, Share, at_least, complaint, usage
 from gateway.scrub.raw_text import without_broken_end, without_broken_start
 
@@ -141,6 +142,7 @@ _LIMITS: Final = (
 
 _FILES: Final = ("/etc/alternatives", "/etc/ld.so.cache", "/etc/localtime", "/etc/ssl/certs", "/etc/mime.types")
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+_NO_FOLDERS: Final[Mapping[str, Path]] = MappingProxyType({})
 _DRAIN_S: Final = 5.0  # after a kill the pipe is closed at once
 
 
@@ -178,16 +180,17 @@ class Sandbox:
         stdin: str = "",
         environment: Mapping[str, str] = _NOTHING,
         share: Share | None = None,
+        skills: Mapping[str, Path] = _NO_FOLDERS,
     ) -> ProgramOutcome:
         """Run a program in the workspace until it ends, takes too long or takes too much. Cancelling kills it.
         `environment` is added to what every program has, and is seen by nobody outside; `share` is the workspace's
-        among what its owner has.
+        among what its owner has. The folders of `skills` can be read below SKILLS_MOUNT, by name.
 
         When this returns or raises, every process of the run is dead and reaped.
         """
         async with self._slots:
             room = await FolderAllowance.measured(workspace, QUOTA, share)
-            namespace = await self._start(program, workspace, environment)
+            namespace = await self._start(program, workspace, environment, skills)
             process, output = namespace.process, Output()
             talking = asyncio.ensure_future(_talk(process, stdin, output))
             try:
@@ -197,9 +200,12 @@ class Sandbox:
                 await room.leave()
             return ProgramOutcome(process.returncode or 0, output.text(), stopped)
 
-    async def _start(self, program: Sequence[str], workspace: Path, environment: Mapping[str, str]) -> NamespaceTree:
+    async def _start(
+        self, program: Sequence[str], workspace: Path, environment: Mapping[str, str], skills: Mapping[str, Path]
+    ) -> NamespaceTree:
         place = ("--bind", str(workspace), MOUNT, "--chdir", MOUNT)
-        arguments = (*self._arguments, *variables(environment), *place, *SEALED)
+        shown = [("--ro-bind-try", str(folder), f"{SKILLS_MOUNT}/{name}") for name, folder in skills.items()]
+        arguments = (*self._arguments, *variables(environment), *place, *chain.from_iterable(shown), *SEALED)
         limited = ("/bin/bash", "-c", _LIMITS, "bash", *program)
         return await start(self._bwrap, arguments, limited, stderr=asyncio.subprocess.STDOUT, seccomp=self._filter)
 

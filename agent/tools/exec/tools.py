@@ -6,6 +6,7 @@ import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final
 
 from agent.limits import CODE_CHARS_MAX, SANDBOX_TIMEOUT_MAX_S, SANDBOX_TIMEOUT_S, SECRET_ENV_BYTES_MAX, SECRET_ENV_MAX
@@ -16,6 +17,7 @@ from agent.tools.files.workspace import Workspaces
 from agent.tools.policy import Risk
 from agent.tools.tool import AbsentTool, Tool, ToolContext
 from gateway.contracts.errors import ToolError
+from gateway.contracts.ids import SessionKey
 
 CATEGORY: Final = "execution"
 SHELL: Final = "shell"
@@ -48,16 +50,47 @@ _SECRET_ENV: Final = {
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}", re.ASCII)
 _CODE: Final = text_schema(CODE_CHARS_MAX)
 _SLACK_S: Final = 15.0  # for starting, killing and hearing the end: the sandbox keeps time itself
+_ProgramOf = Callable[[Mapping[str, Any]], tuple[Sequence[str], str]]
+"""Makes a program of a tool's arguments, and what it is given to read."""
+
+
+def no_skills(_owner: SessionKey) -> Mapping[str, Path]:
+    """Return none."""
+    return {}
 
 
 def execution_tools(
-    sandbox: Sandbox | NoSandbox, workspaces: Workspaces, *, has_vault: bool = False
+    sandbox: Sandbox | NoSandbox,
+    workspaces: Workspaces,
+    *,
+    has_vault: bool = False,
+    skills_of: Callable[[SessionKey], Mapping[str, Path]] = no_skills,
 ) -> tuple[Sequence[Tool], Sequence[AbsentTool]]:
     """Return the execution tools that this machine can offer, and those that it cannot, with the reason. With a vault
-    they take secrets as environment variables."""
+    they take secrets as environment variables. What runs can read the folders of its owner's skills."""
     if isinstance(sandbox, NoSandbox):
         return (), tuple(AbsentTool(name, CATEGORY, sandbox.reason, Risk.EXECUTE) for name in (SHELL, CODE))
-    tools = _shell(sandbox, workspaces), _code(sandbox, workspaces, _languages())
+
+    def running(spec: ToolSpec, program_of: _ProgramOf) -> Tool:
+        async def run(context: ToolContext, arguments: Mapping[str, Any]) -> str:
+            context.reading.is_foreign = True  # it may print a file that others wrote
+            workspace = workspaces.of(context.key)
+            program, stdin = program_of(arguments)
+            return _told(
+                await sandbox.execute(
+                    program,
+                    workspace=workspace.files,
+                    share=workspace.share,
+                    timeout_s=arguments.get("timeout_s", SANDBOX_TIMEOUT_S),
+                    stdin=stdin,
+                    environment=_environment(arguments),
+                    skills=skills_of(context.owner),
+                )
+            )
+
+        return Tool(spec, CATEGORY, Risk.EXECUTE, run, timeout_s=SANDBOX_TIMEOUT_MAX_S + _SLACK_S)
+
+    tools = running(*_shell()), running(*_code(_languages()))
     return (tuple(map(_with_secrets, tools)) if has_vault else tools), ()
 
 
@@ -70,18 +103,16 @@ def _languages() -> dict[str, Sequence[str]]:
     return {name: program for name, program in LANGUAGES.items() if shutil.which(program[0], path=PATH)}
 
 
-def _shell(sandbox: Sandbox, workspaces: Workspaces) -> Tool:
+def _shell() -> tuple[ToolSpec, _ProgramOf]:
     spec = ToolSpec(
         SHELL,
         "Run a bash command in the workspace. No network; only the workspace can be written.",
         object_schema({"command": _CODE, "timeout_s": _TIMEOUT}, "command"),
     )
-    return _running(
-        spec, sandbox, workspaces, lambda arguments: (["bash", "-c", _without_nul(arguments["command"])], "")
-    )
+    return spec, lambda arguments: (["bash", "-c", _without_nul(arguments["command"])], "")
 
 
-def _code(sandbox: Sandbox, workspaces: Workspaces, languages: Mapping[str, Sequence[str]]) -> Tool:
+def _code(languages: Mapping[str, Sequence[str]]) -> tuple[ToolSpec, _ProgramOf]:
     spec = ToolSpec(
         CODE,
         "Run a program in the workspace and see what it prints. No network; only the workspace can be written.",
@@ -91,33 +122,7 @@ def _code(sandbox: Sandbox, workspaces: Workspaces, languages: Mapping[str, Sequ
             "code",
         ),
     )
-    return _running(spec, sandbox, workspaces, lambda arguments: (languages[arguments["language"]], arguments["code"]))
-
-
-def _running(
-    spec: ToolSpec,
-    sandbox: Sandbox,
-    workspaces: Workspaces,
-    program_of: Callable[[Mapping[str, Any]], tuple[Sequence[str], str]],
-) -> Tool:
-    """Build a tool that runs what `program_of` makes of its arguments: a program, and what it is given to read."""
-
-    async def run(context: ToolContext, arguments: Mapping[str, Any]) -> str:
-        context.reading.is_foreign = True  # it may print a file that others wrote
-        workspace = workspaces.of(context.key)
-        program, stdin = program_of(arguments)
-        return _told(
-            await sandbox.execute(
-                program,
-                workspace=workspace.files,
-                share=workspace.share,
-                timeout_s=arguments.get("timeout_s", SANDBOX_TIMEOUT_S),
-                stdin=stdin,
-                environment=_environment(arguments),
-            )
-        )
-
-    return Tool(spec, CATEGORY, Risk.EXECUTE, run, timeout_s=SANDBOX_TIMEOUT_MAX_S + _SLACK_S)
+    return spec, lambda arguments: (languages[arguments["language"]], arguments["code"])
 
 
 def _environment(arguments: Mapping[str, Any]) -> Mapping[str, str]:

@@ -24,6 +24,9 @@ from gateway.contracts.errors import ToolError
 MOUNT: Final = "/workspace"
 """Where a sandbox sees the workspace: a path that begins so means the same to the file tools."""
 
+SKILLS_MOUNT: Final = "/skills"
+"""Where it sees the folders of skills, by their names."""
+
 FOLDER_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NO_FOLDER: Final = frozenset({errno.ENOTDIR, errno.ELOOP})
 
