@@ -10,8 +10,8 @@ import sys
 
 import uvloop
 
-from gateway.config import load
-from gateway.config.features import keys_in_files
+from gateway.config import load, process_environment
+from gateway.config.secrets import secrets_in_files
 from gateway.process import MIGRATE, guard_streams, run_to_exit, stop_event
 from gateway.scrub.vault import scrubber_of, vault_keys
 from gateway.telemetry.logs import configure_logs
@@ -25,7 +25,7 @@ def main() -> None:
 
 def _program() -> None:
     loaded = load()
-    keys = (*vault_keys(loaded.settings), *keys_in_files(loaded.settings.models))
+    keys = (*vault_keys(loaded.settings), *secrets_in_files(loaded.settings, process_environment()))
     scrubber = scrubber_of(loaded, *keys)
     configure_logs(scrubber, level=loaded.settings.log.level.value, as_json=loaded.settings.log.as_json)
     guard_streams()

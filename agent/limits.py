@@ -327,10 +327,12 @@ BROWSER_HEAD_BYTES_MAX: Final = 64 * 1024
 # --- MCP servers
 MCP_START_S: Final = 60.0  # `uvx` and its like download on their first start
 MCP_CALL_S: Final = 60.0  # as any tool
+MCP_LISTED_EVERY_S: Final = 1.0  # however often a server says that its tools have changed
 MCP_TOOLS_MAX: Final = 64  # of one server: each is in every prompt
 MCP_TOOL_NAME_CHARS_MAX: Final = 64  # what providers take
 MCP_DESCRIPTION_CHARS_MAX: Final = 1_024
 MCP_SCHEMA_CHARS_MAX: Final = 16_000
+MCP_IMAGES_MAX: Final = 4  # of one result
 MCP_BACKOFF_S: Final = (1.0, 60.0)  # after the first failure, and at most
 
 # --- plans

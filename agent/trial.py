@@ -28,8 +28,8 @@ from agent.models.selection import embedding_model, named_models, utility_model
 from agent.subagents.sandbox import choose
 from agent.tools.toolbox import mcp_servers
 from gateway import process
-from gateway.config import SCRIPTED_MODEL, Settings, load
-from gateway.config.features import keys_in_files
+from gateway.config import SCRIPTED_MODEL, Settings, load, process_environment
+from gateway.config.secrets import secrets_in_files
 from gateway.contracts.errors import KeyRejected, ModelError, ModelUnavailable, QuotaSpent
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import literal_text
@@ -48,7 +48,7 @@ def answer_once(asked: Callable[[Settings, Scrubber], Coroutine[Any, Any, str]])
 
     def program() -> None:
         loaded = load()
-        scrubber = Scrubber((*loaded.secrets, *keys_in_files(loaded.settings.models)))
+        scrubber = Scrubber((*loaded.secrets, *secrets_in_files(loaded.settings, process_environment())))
         process.use_scrubber(scrubber)
         configure_logs(scrubber, level="error", as_json=False)
         sys.stdout.write(f"{asyncio.run(asked(loaded.settings, scrubber))}\n")
@@ -172,7 +172,7 @@ async def _of_sub_agents(settings: Settings, _scrubber: Scrubber) -> str:
 
 
 async def _of_mcp_servers(settings: Settings, _scrubber: Scrubber) -> str:
-    _, confinement, refused = await mcp_servers(settings.tools.mcp_servers, settings.data_dir)
+    _, confinement, refused = await mcp_servers(settings.tools, settings.data_dir)
     held_by = confinement.name if confinement else "nothing"
     return "\n".join([held_by, *(f"{each.name}: {each.reason}" for each in refused)])
 

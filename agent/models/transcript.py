@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -67,7 +67,7 @@ def shown_images(entries: Sequence[Entry]) -> frozenset[Image]:
     """
     shown: list[Image] = []
     for turn in turns_of(entries):
-        new = [image for entry in turn if is_said(entry) for image in images_in(entry.text)][-IMAGES_SHOWN_MAX:]
+        new = [*_images(turn)][-IMAGES_SHOWN_MAX:]
         if len(shown) + len(new) > IMAGES_SHOWN_MAX:
             shown = shown[max(len(shown) - min(IMAGES_KEPT, IMAGES_SHOWN_MAX - len(new)), 0) :]
         shown += new
@@ -124,15 +124,18 @@ def as_prompt(entries: Iterable[Entry]) -> tuple[PromptMessage, ...]:
         if is_said_to_us:
             ordered = sorted(group, key=lambda entry: entry.kind is not EntryKind.NOTE)
             text = joined(*(entry.text for entry in ordered), by="\n\n")
-            messages.append(PromptMessage(Role.USER, text, images=_images(ordered, shown)))
+            images = tuple(image for image in _images(ordered) if image in shown)
+            messages.append(PromptMessage(Role.USER, text, images=images))
         else:
             messages.extend(PromptMessage(one.role, one.text, one.tool_calls, one.tool_call_id) for one in group)
     return tuple(messages)
 
 
-def _images(said: Iterable[Entry], shown: Set[Image]) -> tuple[Image, ...]:
-    every = (image for entry in said if is_said(entry) for image in images_in(entry.text))
-    return tuple(image for image in every if image in shown)
+def _images(entries: Iterable[Entry]) -> Iterator[Image]:
+    """List the images that people sent, and those that came with a tool's result and are noted behind it."""
+    for entry in entries:
+        if entry.role is Role.USER:
+            yield from images_in(entry.text)
 
 
 def _lost(call_id: str, entry: Entry) -> Entry:

@@ -34,7 +34,7 @@ from agent.texts import ending_note
 from agent.tools.arguments import cleaned
 from agent.tools.registry import ToolRegistry
 from agent.tools.tool import ToolContext, ToolResult
-from gateway.contracts.context_blocks import Image
+from gateway.contracts.context_blocks import Image, block, images_in
 from gateway.contracts.errors import ContextTooLong, ModelError
 from gateway.contracts.messages import CleanText, joined, literal_text
 from gateway.contracts.ports import Clock
@@ -114,6 +114,8 @@ class Steps:
             results = await self._tools.run_round(context, _as_run(spoken))
             self._keep_results(turn, context, messages, results)
             self._note_failures(turn, context, messages, results)
+            if context.enclosures is not None and (shown := context.enclosures.take_shown()):
+                self._note(turn, context, messages, block(shown))
             if context.suspension is not None and context.suspension.barrier is not None:
                 return
             _let_in(turn, messages, await turn.join())
@@ -279,7 +281,7 @@ class Steps:
 
     def _note(self, turn: Turn, context: ToolContext, messages: list[PromptMessage], text: CleanText) -> None:
         """Tell the model something in the role of the user; kept, for the next prompt begins as this one did."""
-        _tell(messages, text)
+        _tell(messages, text, images_in(text))
         now_ms = self._clock.now_ms()
         turn.entries.append(Entry(Role.USER, text, kind=EntryKind.NOTE, turn_id=context.turn_id, created_at_ms=now_ms))
 

@@ -7,26 +7,32 @@ tools only borrow the connection.
 from __future__ import annotations
 
 import asyncio
+import base64
 import hashlib
 import json
 import os
 import re
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import structlog
 from jsonschema import Draft202012Validator, SchemaError
 
 from agent import limits
+from agent.concurrency import SharedThreads
 from agent.models.requests import ToolSpec
+from agent.tools.files.tools import put
+from agent.tools.files.workspace import WorkspaceLookup
 from agent.tools.mcp_confinement import NOT_TOLD, Launch, ServerAccess, ServerConfinement
 from agent.tools.policy import Risk
-from agent.tools.tool import Tool, ToolContext
+from agent.tools.tool import Enclosed, Tool, ToolContext
+from gateway.contracts.context_blocks import image
 from gateway.contracts.errors import FailureCause, ToolError
-from gateway.contracts.messages import clipped, each_text
+from gateway.contracts.messages import clipped, each_text, joined, literal_text
 from gateway.contracts.ports import Clock
 from gateway.contracts.profiles import MCP_PREFIX
 from gateway.scrub import Scrubber
@@ -68,6 +74,9 @@ class McpLink:
         self._lost = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
+        self.changed = asyncio.Event()
+        """Set when the server may offer other tools than it did."""
+        self._has_connected = False
         self._client: asyncio.Future[Client] | None = None
         self._failures = 0
         self._not_before_s = 0.0
@@ -160,11 +169,19 @@ class McpLink:
             raise ToolError(f"the MCP server {self.server.name} did not start in time") from error
 
     async def _serve(self, opening: asyncio.Future[Client]) -> None:
-        async with _open(self.server, self._confinement) as client:
+        async with _open(self.server, self._confinement, self.changed) as client:
             self._failures = 0
             opening.set_result(client)
             _log.info("mcp.connected", server=self.server.name)
-            await self._lost.wait()
+            if self._has_connected:  # it was started again, and may be another one
+                self.changed.set()
+            self._has_connected = True
+            listening = asyncio.create_task(_listen(client, self.changed))
+            try:
+                await self._lost.wait()
+            finally:
+                listening.cancel()
+                await asyncio.wait([listening])
 
     def _ended(self, error: Exception, *, was_connected: bool) -> None:
         """Handle the end of a connection: a server that never came up has to wait, one that died is started again at
@@ -176,10 +193,30 @@ class McpLink:
         _log.warning("mcp.ended", server=self.server.name, reason=type(error).__name__, pause_s=pause_s)
 
 
+async def _listen(client: Client, changed: asyncio.Event) -> None:
+    """Hear of other tools from a server that tells so to those only who ask: since the protocol of 2026-07-28."""
+    from mcp import MCPError  # noqa: PLC0415 - loaded with the first connection
+    from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost  # noqa: PLC0415 - likewise
+
+    offered = client.server_capabilities.tools
+    while offered is not None and offered.list_changed:
+        try:
+            async with client.listen(tools_list_changed=True) as changes:
+                async for _ in changes:
+                    changed.set()
+        except (ListenNotSupportedError, MCPError):
+            return
+        except (SubscriptionLost, TimeoutError):
+            changed.set()  # it may have told of some meanwhile
+        await asyncio.sleep(limits.MCP_BACKOFF_S[1])
+
+
 @asynccontextmanager
-async def _open(server: McpServer, confinement: ServerConfinement | None) -> AsyncIterator[Client]:
-    """Open a connection for the length of the block. The SDK is imported here, because it takes a second and 50 MB that
-    only its users shall pay for."""
+async def _open(
+    server: McpServer, confinement: ServerConfinement | None, changed: asyncio.Event
+) -> AsyncIterator[Client]:
+    """Open a connection for the length of the block, in which `changed` is set when the server says that it has other
+    tools. The SDK is imported here, because it takes a second and 50 MB that only its users shall pay for."""
     import httpx2  # noqa: PLC0415
     from mcp import (  # noqa: PLC0415
         Client,
@@ -187,6 +224,11 @@ async def _open(server: McpServer, confinement: ServerConfinement | None) -> Asy
         stdio_client,
     )
     from mcp.client.streamable_http import streamable_http_client  # noqa: PLC0415
+    from mcp.types import ToolListChangedNotification  # noqa: PLC0415
+
+    async def hear(message: object) -> None:
+        if isinstance(message, ToolListChangedNotification):
+            changed.set()
 
     async with AsyncExitStack() as stack:
         if server.command:
@@ -203,7 +245,7 @@ async def _open(server: McpServer, confinement: ServerConfinement | None) -> Asy
             await stack.enter_async_context(http)
             transport = streamable_http_client(server.url, http_client=http)
         async with asyncio.timeout(limits.MCP_START_S):
-            client = await stack.enter_async_context(Client(transport))
+            client = await stack.enter_async_context(Client(transport, message_handler=hear))
         yield client
 
 
@@ -237,31 +279,58 @@ _NAMED: Final = frozenset({"properties", "$defs", "definitions", "dependentSchem
 """Keywords below which names are fields, not keywords."""
 
 _DIGEST_CHARS: Final = 8
+_IMAGES: Final = {
+    "png": re.compile(rb"\x89PNG\r\n\x1a\n"),
+    "jpeg": re.compile(rb"\xff\xd8\xff"),
+    "gif": re.compile(rb"GIF8[79]a"),
+    "webp": re.compile(rb"RIFF....WEBP", re.DOTALL),
+}
+"""What models see, and how its bytes begin, whatever a server calls it."""
 _SLACK_S: Final = 5.0  # the link keeps time itself and says which server it was
+
+
+class OfferTools(Protocol):
+    """Takes the tools of a server, in place of those of `category` that it had."""
+
+    def __call__(self, tools: Sequence[Tool], /, *, category: str) -> None: ...
+
+
+def _category(server: McpServer) -> str:
+    return f"mcp {server.name}"
 
 
 class McpTools:
     """All configured servers. `run` keeps them and offers their tools as they become known."""
 
     def __init__(
-        self, servers: Sequence[McpServer], scrubber: Scrubber, clock: Clock, confinement: ServerConfinement | None
+        self,
+        servers: Sequence[McpServer],
+        scrubber: Scrubber,
+        clock: Clock,
+        confinement: ServerConfinement | None,
+        workspaces: WorkspaceLookup,
+        threads: SharedThreads,
     ) -> None:
         """Prepare the servers. `confinement` applies to those that are programs, except those that the
-        settings exempt."""
+        settings exempt. Images go into the workspaces, by the threads for files."""
         self._links = tuple(McpLink(server, clock, confinement) for server in servers)
         self._scrubber = scrubber
+        self._workspaces = workspaces
+        self._threads = threads
 
-    async def serve(self, offer: Callable[[Sequence[Tool]], None]) -> None:
-        """Ask every server for its tools and `offer` them, once per server; then keep the servers for the calls.
+    async def serve(self, offer: OfferTools) -> None:
+        """Ask every server for its tools and `offer` them, again when they change; keep the servers for the calls.
         Runs until it is cancelled, and stops the servers then."""
         async with asyncio.TaskGroup() as group:
             for link in self._links:
                 group.create_task(link.hold())
                 group.create_task(self._discover(link, offer))
 
-    async def _discover(self, link: McpLink, offer: Callable[[Sequence[Tool]], None]) -> None:
-        """Ask the server for its tools until that succeeds: it may come up later than we do."""
+    async def _discover(self, link: McpLink, offer: OfferTools) -> None:
+        """Ask the server for its tools until that succeeds, since it may come up later than we do, and whenever it says
+        that there are others."""
         while True:
+            link.changed.clear()
             try:
                 found = await link.tools()
             except ToolError as error:
@@ -269,10 +338,11 @@ class McpTools:
                 await asyncio.sleep(limits.MCP_BACKOFF_S[1])
                 continue
             try:
-                offer(tuple(filter(None, (self._tool(link, remote) for remote in found))))
+                tools = tuple(filter(None, (self._tool(link, remote) for remote in found)))
+                offer(tools, category=_category(link.server))
             except ValueError as error:  # two of one name
                 _log.warning("mcp.refused", server=link.server.name, reason=str(error))
-            return
+            await asyncio.gather(link.changed.wait(), asyncio.sleep(limits.MCP_LISTED_EVERY_S))
 
     def _tool(self, link: McpLink, remote: RemoteTool) -> Tool | None:
         """Convert a remote tool into one of ours; None for a schema that cannot be given to a model."""
@@ -283,21 +353,46 @@ class McpTools:
             return None
         description = clipped(self._scrubber.scrub(remote.description or remote.name), limits.MCP_DESCRIPTION_CHARS_MAX)
 
-        async def run(_context: ToolContext, arguments: Mapping[str, Any]) -> str:
+        async def run(context: ToolContext, arguments: Mapping[str, Any]) -> str:
             result = await link.call(remote.name, arguments)
             if result.is_error:
                 raise ToolError(as_text(result) or f"{remote.name} failed without a word")
-            return as_text(result) or "(no output)"
+            images = [block.data for block in result.content if block.type == "image"]
+            told = [await self._show(context, link.server.name, data) for data in images[: limits.MCP_IMAGES_MAX]]
+            return "\n".join(filter(None, (as_text(result), *told))) or "(no output)"
 
         return Tool(
             ToolSpec(name, description, schema),
-            f"mcp {link.server.name}",
+            _category(link.server),
             Risk.EXECUTE,  # its effect is the server's word, and is not checked
             run,
             timeout_s=link.server.timeout_s + limits.MCP_START_S + _SLACK_S,
             foreign=True,
             fits=_without_patterns(schema),
         )
+
+    async def _show(self, context: ToolContext, server: str, data: str) -> str:
+        """Keep an image in the workspace, add it to the answer's files and have the model shown it; say so."""
+        try:
+            content = base64.b64decode(data, validate=True)
+        except ValueError:
+            content = b""
+        kind = next((kind for kind, start in _IMAGES.items() if start.match(content)), None)
+        if kind is None or len(content) > limits.IMAGE_BYTES_MAX:
+            return "(an image of an unknown kind, or of too many bytes: not shown)"
+        digest = hashlib.sha256(content).hexdigest()[:_DIGEST_CHARS]
+        name = self._scrubber.scrub(f"{server}-{digest}.{kind}")
+        path, media_type = joined(literal_text("mcp/"), name), self._scrubber.scrub(f"image/{kind}")
+        workspace = self._workspaces.of(context.key)
+        try:
+            await self._threads.call(context.owner, partial(put, workspace, f"mcp {server}", path, content))
+            if context.enclosures is None:
+                return f"(an image: {path} in the workspace)"
+            context.enclosures.add(Enclosed(name, media_type, content, literal_text("")))
+            context.enclosures.show(image(path, media_type, len(content)))
+        except ToolError as error:
+            return f"(an image, not shown: {error})"
+        return f"(an image: {path} in the workspace; the user gets it with your answer)"
 
     def _clean_schema(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
         """Scrub a schema with its defaults, examples and descriptions, because the model reads them all. Return an
@@ -353,9 +448,10 @@ def _is_usable(schema: Mapping[str, Any]) -> bool:
 
 
 def as_text(result: CallToolResult) -> str:
-    """Convert a result to text: its texts, a note on everything else, and its structure if it has nothing else."""
-    parts = [_block(block.model_dump(mode="json", by_alias=True)) for block in result.content]
-    if not parts and result.structured_content is not None:
+    """Convert a result to text: its texts, a note on everything else but images, and its structure if it has nothing
+    else."""
+    parts = [_block(block.model_dump(mode="json", by_alias=True)) for block in result.content if block.type != "image"]
+    if not result.content and result.structured_content is not None:
         return json.dumps(result.structured_content, ensure_ascii=False, indent=1)
     return "\n".join(parts)
 

@@ -220,16 +220,18 @@ class ToolRegistry:
         self._locks: WeakValueDictionary[tuple[SessionKey, str], asyncio.Lock] = WeakValueDictionary()
         self.add((*tools, shelf.tool()))
 
-    def add(self, tools: Iterable[Tool], *, absent: Sequence[AbsentTool] = ()) -> None:
-        """Offer more tools from now on (an MCP server that has come up); all of them or none. `absent` ones are off."""
+    def add(self, tools: Iterable[Tool], *, absent: Sequence[AbsentTool] = (), category: str = "") -> None:
+        """Offer more tools from now on, all of them or none; those of `category` that were there (an MCP server that
+        tells of others now) are offered no more. `absent` ones are off."""
         new = tuple(tools)
         names = [tool.spec.name for tool in new]
-        if len(set(names)) != len(names) or not self._tools.keys().isdisjoint(names):
+        kept = {name: tool for name, tool in self._tools.items() if not category or tool.category != category}
+        if len(set(names)) != len(names) or not kept.keys().isdisjoint(names):
             raise ValueError("two tools share a name")
         for tool in new:
             check_schema(tool.checked)
         self._absent |= {tool.name: tool for tool in absent}
-        self._tools |= {tool.spec.name: tool for tool in new}
+        self._tools = kept | {tool.spec.name: tool for tool in new}
         self._fitting |= {tool.spec.name: Fitting(tool.checked) for tool in new}
 
     def exchange(self, tools: Iterable[Tool]) -> None:

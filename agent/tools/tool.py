@@ -129,6 +129,16 @@ class Enclosures:
 
     def __init__(self) -> None:
         self._files: list[Enclosed] = []
+        self._shown: list[CleanText] = []
+
+    def show(self, element: CleanText) -> None:
+        """Have the model shown an image of the workspace before its next step, by its element of a transcript."""
+        self._shown.append(element)
+
+    def take_shown(self) -> Sequence[CleanText]:
+        """Return what the model has not been shown yet."""
+        shown, self._shown = self._shown, []
+        return shown
 
     def add(self, file: Enclosed) -> None:
         """Take one more along. Raises `ToolError` when there are too many, or too many bytes."""

@@ -33,6 +33,7 @@ from agent.tools.secrets import SecretInjector
 from agent.tools.tool import AbsentTool, Tool, ToolContext
 from agent.tools.web.session import WebSession
 from agent.tools.web.tools import Brave, Keyless, SearchEngine, Searxng, Tavily, web_tools
+from gateway.config import process_environment
 from gateway.config.tools import BrowserSettings, McpSetting, PolicySetting, ToolSettings, WebSettings
 from gateway.contracts.errors import ConfigError, QueryRefused, ToolError
 from gateway.contracts.ids import SessionKey
@@ -167,7 +168,7 @@ async def open_toolbox(
         lent = await stack.enter_async_context(WebSession(exempt=lender.addresses)) if lender else None
         files = SharedThreads("files", FILE_THREADS_MAX, FILE_THREADS_OWNER_MAX)
         stack.callback(files.close)
-        reached, confinement, refused = await mcp_servers(settings.mcp_servers, workspaces.root.parent)
+        reached, confinement, refused = await mcp_servers(settings, workspaces.root.parent)
         engine = _engine(settings.web)
         if engine is not None:
             stack.push_async_callback(engine.close)
@@ -199,7 +200,7 @@ async def open_toolbox(
             spans=spans,
         )
         _add_plugins(registry, plugins)
-        servers = McpTools(reached, scrubber, clock, confinement)
+        servers = McpTools(reached, scrubber, clock, confinement, workspaces, files)
         keeping = asyncio.create_task(servers.serve(registry.add))
         try:
             yield registry
@@ -242,11 +243,11 @@ def _policy_line(line: PolicySetting) -> PolicyLine:
 
 
 async def mcp_servers(
-    settings: Sequence[McpSetting], data_dir: Path
+    settings: ToolSettings, data_dir: Path
 ) -> tuple[Sequence[McpServer], ServerConfinement | None, Sequence[AbsentTool]]:
     """Return the servers that can be started, their confinement, and the servers that need a confinement and have none:
-    those are not started."""
-    servers = [_server(setting, data_dir) for setting in settings]
+    those are not started. Raises `ConfigError`."""
+    servers = [_server(setting, data_dir) for setting in settings.every_mcp_server(process_environment())]
     held = [server for server in servers if server.command and server.access.is_confined]
     confinement = await find_confinement(hidden=[data_dir]) if held else None
     refusals = {server.name: why for server in held if (why := not_held(server.access, confinement))}

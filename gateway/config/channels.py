@@ -228,7 +228,8 @@ class ApiAccount(ChannelAccount):
     enabled: bool | None = Field(default=False, description="Whether programs may talk to the agent over HTTP.")
     port: Annotated[int, Field(ge=1, le=65_535)] = Field(
         default=8422,
-        description="Port of /api/v1/messages and of the OpenAI-compatible /v1, on the address of http.webhook_host.",
+        description="Port of /api/v1/messages, the OpenAI-compatible /v1 and the MCP server /mcp, on the address of "
+        "http.webhook_host.",
     )
     key: Secret = Field(
         default=None,

@@ -360,11 +360,6 @@ class ModelEntry(Section):
         return key
 
 
-def keys_in_files(entries: Mapping[str, ModelEntry]) -> tuple[str, ...]:
-    """The keys that no setting holds, for the scrubber of a role that calls models. Raises `ConfigError`."""
-    return tuple(entry.key(name) for name, entry in entries.items() if entry.api_key_file is not None)
-
-
 # The webhooks that are told what happens.
 
 

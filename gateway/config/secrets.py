@@ -41,6 +41,17 @@ def settings_secrets(settings: Settings) -> tuple[str, ...]:
     return tuple(dict.fromkeys(secret for value in values for secret in _in_setting(value)))
 
 
+def secrets_in_files(settings: Settings, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """What is secret in the files of keys and of MCP servers, for the scrubber of a role that uses them. Raises
+    `ConfigError`."""
+    keys = [entry.key(name) for name, entry in settings.models.items() if entry.api_key_file is not None]
+    for server in settings.tools.every_mcp_server(environ):
+        keys += [*_in_text(shlex.join(server.command)), *_in_text(server.url)]
+        lines = (f"{name}={value}" for name, value in server.given.items() if names_a_secret(name))
+        keys += [secret for line in lines for secret in _in_secret_line(line)]
+    return tuple(dict.fromkeys(keys))
+
+
 def environment_secrets(environ: Mapping[str, str]) -> tuple[str, ...]:
     """Values of variables whose name says that they are secret, such as OPENAI_API_KEY, and what stands in addresses.
     Where a file is, is no secret."""

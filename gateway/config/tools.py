@@ -5,16 +5,19 @@ Lists hold one line each, so that they can stand in a variable, too; each kind o
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Final, Literal
 
-from pydantic import AfterValidator, Field, SecretStr
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
-from gateway.config.section import HTTP_SCHEMES, Secret, Section, expecting, url_with
+from gateway.config.section import HTTP_SCHEMES, Secret, Section, expecting, resolved, url_with
+from gateway.contracts.errors import ConfigError
 from gateway.contracts.sessions import GrantRole
 
 _NAME: Final = r"[a-z][a-z0-9-]{0,19}"
@@ -28,6 +31,13 @@ _GIVEN: Final = re.compile(rf"(?P<name>{_NAME})\.(?P<variable>[A-Za-z][A-Za-z0-9
 _ACCESS: Final = re.compile(
     rf"(?P<name>{_NAME})\.(?:(?P<off>confined|network)=off|(?P<way>read|write)=(?P<place>/.+))", re.DOTALL
 )
+
+
+_NAME_CHARS_MAX: Final = 20
+_OTHER_SIGNS: Final = re.compile(r"[^a-z0-9]+")
+_VARIABLE: Final = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+"""As Claude Code has it, with a default, and as VS Code has it."""
+_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +163,13 @@ class ToolSettings(Section):
         description="MCP servers: a name, =, and the command that starts one or the address of one.",
         json_schema_extra=expecting('a list of lines such as ["time=mcp-server-time", "docs=https://host/mcp"]'),
     )
+    mcp_file: Annotated[Path, AfterValidator(resolved)] | None = Field(
+        default=None,
+        description="A JSON file with further MCP servers as other clients write it: mcpServers, with command, args "
+        "and env or with url and headers. ${NAME} stands for a variable of the agent role, which reads the file when "
+        "it starts. Names become lower case with hyphens, of 20 characters at most.",
+        json_schema_extra=expecting("a path"),
+    )
     mcp_secrets: tuple[GivenText, ...] = Field(
         default=(),
         description="What an MCP server is given: its name, a dot, a variable (or a header, for an address), =, value.",
@@ -189,24 +206,45 @@ class ToolSettings(Section):
     @property
     def mcp_servers(self) -> tuple[McpSetting, ...]:
         """`mcp`, taken apart, each with its own of `mcp_secrets`."""
-        return tuple(self._server(*line.split("=", 1)) for line in self.mcp)
+        found = []
+        for line in self.mcp:
+            name, rest = line.split("=", 1)
+            is_address = rest.startswith(HTTP_SCHEMES)
+            found.append(self._server(name, () if is_address else tuple(shlex.split(rest)), rest if is_address else ""))
+        return tuple(found)
+
+    def every_mcp_server(self, environ: Mapping[str, str]) -> tuple[McpSetting, ...]:
+        """`mcp_servers`, and those of `mcp_file`. Raises `ConfigError`."""
+        found = {server.name: server for server in self.mcp_servers}
+        for written, entry in _entries(self.mcp_file, environ).items():
+            name = _OTHER_SIGNS.sub("-", written.lower()).strip("-")[:_NAME_CHARS_MAX].rstrip("-")
+            where = f"tools.mcp_file: {self.mcp_file}: mcpServers.{written}"
+            if not re.fullmatch(_NAME, name):
+                raise ConfigError(f"{where} has a name without letters: give it another")
+            if name in found:
+                raise ConfigError(f"{where} is called {name} here, and so is another server: rename one of them")
+            if bool(entry.command) == entry.url.startswith(HTTP_SCHEMES):
+                raise ConfigError(f"{where} needs either a command or an http(s) url")
+            command = (entry.command, *entry.args) if entry.command else ()
+            found[name] = self._server(name, command, entry.url, entry.env if command else entry.headers)
+        return tuple(found.values())
 
     @property
     def database_urls(self) -> dict[str, str]:
         """`databases` by name."""
         return dict(line.get_secret_value().split("=", 1) for line in self.databases)
 
-    def _server(self, name: str, rest: str) -> McpSetting:
+    def _server(self, name: str, command: tuple[str, ...], url: str, given: Mapping[str, str] = _NOTHING) -> McpSetting:
         lines = filter(None, (_GIVEN.fullmatch(line.get_secret_value()) for line in self.mcp_secrets))
-        mine = {line["variable"]: line["value"] for line in lines if line["name"] == name}
-        if rest.startswith(HTTP_SCHEMES):
-            return McpSetting(name, (), rest, mine)
+        mine = {**given, **{line["variable"]: line["value"] for line in lines if line["name"] == name}}
+        if not command:
+            return McpSetting(name, (), url, mine)
         found = filter(None, map(_ACCESS.fullmatch, self.mcp_access))
         said = [(line["off"] or line["way"], Path(line["place"] or "/")) for line in found if line["name"] == name]
         off = {word for word, _ in said}
         return McpSetting(
             name,
-            tuple(shlex.split(rest)),
+            command,
             "",
             mine,
             is_confined="confined" not in off,
@@ -214,3 +252,50 @@ class ToolSettings(Section):
             readable=tuple(place for word, place in said if word == "read"),
             writable=tuple(place for word, place in said if word == "write"),
         )
+
+
+class _ServerEntry(BaseModel):
+    """One of `mcpServers`. What clients know besides is theirs, and left unread."""
+
+    model_config = ConfigDict(frozen=True, hide_input_in_errors=True)
+
+    type: Literal["", "stdio", "http", "streamable-http", "streamableHttp", "streamable_http"] = ""
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = {}
+    url: str = ""
+    headers: Mapping[str, str] = {}
+    disabled: bool = False
+
+
+class _ServersFile(BaseModel):
+    """What a file with MCP servers holds."""
+
+    model_config = ConfigDict(frozen=True, hide_input_in_errors=True)
+
+    mcpServers: Mapping[str, _ServerEntry]  # noqa: N815 - the name that all clients know
+
+
+def _entries(path: Path | None, environ: Mapping[str, str]) -> Mapping[str, _ServerEntry]:
+    """Read the servers in a file that are not disabled. Raises `ConfigError`, in which no value is."""
+    if path is None:
+        return {}
+    where = f"tools.mcp_file: {path}"
+
+    def value_of(found: re.Match[str]) -> str:
+        value = environ.get(found[1], found[2])
+        if value is None:
+            raise ConfigError(f"{where} names the variable {found[1]}, which is not set: set it, or write a default")
+        return json.dumps(value)[1:-1]
+
+    try:
+        written = _ServersFile.model_validate_json(_VARIABLE.sub(value_of, path.read_text("utf-8-sig")))
+    except OSError as error:
+        raise ConfigError(f"{where} cannot be read ({error.strerror}): correct the path or its rights") from error
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"])) or "it"
+        raise ConfigError(f"{where}: {place} is wrong: {first['msg']}") from None
+    except ValueError as error:
+        raise ConfigError(f"{where} is no UTF-8: save it so") from error
+    return {name: entry for name, entry in written.mcpServers.items() if not entry.disabled}

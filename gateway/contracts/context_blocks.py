@@ -113,8 +113,13 @@ def told(message: InboundMessage, came: AttachmentBlocks = NOTHING) -> CleanText
     elements = (*_quotes(message.quotes, came.quoted), *came.files)
     if not elements:
         return words
-    context = joined(_OPENING, *elements, _CLOSING, by="\n")
+    context = block(elements)
     return joined(context, words, by="\n\n") if words else context
+
+
+def block(elements: Sequence[CleanText]) -> CleanText:
+    """Put elements into the block in which a transcript has them."""
+    return joined(_OPENING, *elements, _CLOSING, by="\n")
 
 
 def words_in(text: CleanText) -> CleanText:

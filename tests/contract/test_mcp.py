@@ -8,6 +8,7 @@ import secrets
 import signal
 import socket
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
@@ -16,16 +17,19 @@ from typing import Any
 
 import pytest
 
+from agent.concurrency import SharedThreads
 from agent.tools.exec.processes import marked
+from agent.tools.files.workspace import Workspaces
 from agent.tools.mcp import McpLink, McpServer, McpTools, tool_name
 from agent.tools.mcp_confinement import ServerAccess, ServerConfinement, find_confinement, not_held
 from agent.tools.registry import ToolRegistry
-from agent.tools.tool import Tool
+from agent.tools.tool import Enclosures, Tool
 from gateway.clock import SystemClock
+from gateway.contracts.context_blocks import block, images_in
 from gateway.contracts.errors import ToolError
 from gateway.scrub import Scrubber
 from tests.doubles import ManualClock
-from tests.parts.mcp_server import TOKEN
+from tests.parts.mcp_server import PNG, TOKEN
 from tests.parts.ports import free_port
 from tests.parts.tooling import call, context, registry, run
 from tests.parts.waiting import until
@@ -47,17 +51,22 @@ async def offered(*servers: McpServer, confinement: ServerConfinement | None = N
     tools = registry()
     known: list[str] = []
 
-    def offer(found: Sequence[Tool]) -> None:
-        tools.add(found)
+    def offer(found: Sequence[Tool], *, category: str) -> None:
+        tools.add(found, category=category)
         known.extend(tool.spec.name for tool in found)
 
-    keeping = asyncio.create_task(McpTools(servers, Scrubber(), SystemClock(), confinement).serve(offer))
+    threads, folder = SharedThreads("files", 1, 1), tempfile.TemporaryDirectory()
+    workspaces = Workspaces(Path(folder.name))
+    kept = McpTools(servers, Scrubber(), SystemClock(), confinement, workspaces, threads)
+    keeping = asyncio.create_task(kept.serve(offer))
     try:
         await until(lambda: len({name.split("_")[1] for name in known}) == len(servers) or keeping.done())
         yield tools
     finally:
         keeping.cancel()
         await asyncio.wait([keeping])
+        threads.close()
+        folder.cleanup()
 
 
 @asynccontextmanager
@@ -105,6 +114,30 @@ async def test_tools_of_a_program_are_offered_and_work(monkeypatch: pytest.Monke
         assert "odd" in (await run(tools, odd)).text
         pid = int((await run(tools, "mcp_local_pid")).text.splitlines()[2])
     assert not is_alive(pid)
+
+
+@pytest.mark.parametrize("mode", ["now", "of 2025"])
+async def test_tools_that_a_server_gets_and_loses_are_offered_and_not_and_its_images_are_seen(mode: str) -> None:
+    old = replace(STDIO, environment={**STDIO.environment, "ONLY_HANDSHAKES": "1"})
+    async with offered(old if mode == "of 2025" else STDIO) as tools:
+        assert "mcp_local_grown" not in tools.names
+        await run(tools, "mcp_local_grow")
+        await until(lambda: "mcp_local_grown" in tools.names)
+        assert "grown" in (await run(tools, "mcp_local_grown")).text
+        await run(tools, "mcp_local_shrink")
+        await until(lambda: "mcp_local_grown" not in tools.names)
+        await an_image_goes_to_the_person_and_before_the_model(tools)
+
+
+async def an_image_goes_to_the_person_and_before_the_model(tools: ToolRegistry) -> None:
+    turn = replace(context(), enclosures=(files := Enclosures()))
+    results = await tools.run_round(turn, [call("mcp_local_picture", kind=kind) for kind in ("png", "odd")])
+    assert [result.is_error for result in results] == [False, False]
+    assert "mcp/local-" in results[0].text
+    assert "not shown" in results[1].text
+    (sent,) = files.files
+    assert (sent.media_type, sent.size_bytes) == ("image/png", len(PNG))
+    assert [seen.path for seen in images_in(block(files.take_shown()))] == [f"mcp/{sent.name}"]
 
 
 async def test_wrong_arguments_and_errors_of_the_server_are_error_results() -> None:

@@ -7,25 +7,31 @@ from __future__ import annotations
 
 import base64
 import json
+import sys
 from collections.abc import AsyncIterator
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 
 from agent.model_clients import WorkspaceGallery
 from agent.models.catalog import ModelCatalog, ModelEndpoint
 from agent.models.litellm import LitellmClient
 from agent.tools.files.workspace import Workspaces
 from gateway.bus.bus import RedisBus
+from gateway.config.tools import ToolSettings
 from gateway.contracts.ids import WORKSPACES
 from gateway.contracts.messages import AttachmentKind
 from gateway.store import Store
 from tests.parts.agents import AgentProcess, running_agent
+from tests.parts.mcp_server import PNG
 from tests.parts.model_server import Body, ModelServer, call, echo, images_of, last_user_text, serve_model
 from tests.parts.pictures import png
 from tests.parts.postmen import delivering, with_files
+
+ROOT = Path(__file__).parents[2]
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:Pydantic serializer warnings"),
@@ -81,6 +87,39 @@ async def test_an_image_stays_where_it_was_shown(
     for before, after in pairwise(map(as_read, of_turns(provider))):
         assert after.startswith(before)
     assert all(images_of(body) == [address] for body in of_turns(provider))
+
+
+async def test_an_image_of_a_tool_is_shown_after_its_result_and_stays_there(
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path, provider: ModelServer
+) -> None:
+    gallery = WorkspaceGallery(Workspaces(tmp_path / WORKSPACES))
+    client = LitellmClient(
+        ModelCatalog(), partial(ModelEndpoint, api_base=provider.url, api_key="key-of-the-test"), gallery=gallery
+    )
+    provider.answer = lambda body: (
+        call("mcp_local_picture", '{"kind": "png"}', "call_picture")
+        if body["messages"][-1]["role"] == "user" and last_user_text(body).endswith("draw")
+        else echo(body)
+    )
+    server = ToolSettings(
+        policy=("allow mcp_local_picture",),
+        mcp=(f"local={sys.executable} -m tests.parts.mcp_server",),
+        mcp_secrets=(SecretStr(f"local.PYTHONPATH={ROOT}"),),
+        mcp_access=("local.confined=off",),
+    )
+    async with running_agent(bus, sqlite_store, client, tmp_path, model="openai/gpt-4o-mini", tools=server) as agent:
+        while "mcp_local_picture" not in json.dumps(provider.requests):  # the server starts beside us
+            await agent.ask("hello")
+        await agent.ask("draw")
+        await agent.ask("bye")
+    await client.close()
+    asked, shown, later = of_turns(provider)[-3:]
+    assert images_of(asked) == []
+    (address,) = images_of(shown)
+    assert base64.b64decode(address.removeprefix("data:image/png;base64,")) == PNG
+    assert [message["role"] for message in shown["messages"]][-2:] == ["tool", "user"]
+    assert images_of(later) == [address]
+    assert as_read(later).startswith(as_read(shown))
 
 
 def of_turns(provider: ModelServer) -> list[Body]:

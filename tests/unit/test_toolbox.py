@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from agent.tools.files.workspace import Workspaces
 from agent.tools.toolbox import open_toolbox
 from gateway.clock import SystemClock
 from gateway.config.loader import load_settings
+from gateway.config.secrets import secrets_in_files
 from gateway.config.show import as_table
 from gateway.config.tools import McpSetting
 from gateway.contracts.errors import ConfigError
@@ -74,6 +76,70 @@ def test_secrets_of_tools_are_known_to_the_scrubber_and_shown_to_nobody(file: Pa
         assert secret not in as_table(loaded)
         assert secret not in repr(loaded.settings)
         assert secret not in repr(loaded.settings.tools.mcp_servers)
+
+
+OF_OTHERS = {
+    "mcpServers": {
+        "Local_Files": {
+            "type": "stdio",
+            "command": "npx",
+            "args": ["-y", "files server", "--token", "of-the-argument"],
+            "env": {"API_KEY": "${FILES_KEY}", "MODE": "${env:MODE:-production}"},
+            "autoApprove": ["read"],
+        },
+        "docs": {"type": "http", "url": "https://docs.example/mcp", "headers": {"Authorization": "Bearer of-the-docs"}},
+        "old": {"command": "old", "disabled": True},
+    }
+}
+"""As Claude, Cursor, VS Code and others write it."""
+
+
+def with_servers(folder: Path, written: object) -> Path:
+    (folder / "mcp.json").write_text(written if isinstance(written, str) else json.dumps(written))
+    path = folder / "trivet.toml"
+    path.write_text(f'[tools]\nmcp_file = "{folder}/mcp.json"\nmcp_access = ["local-files.network=off"]\n')
+    return path
+
+
+def test_servers_are_read_from_the_file_of_another_client(tmp_path: Path) -> None:
+    environ = {"FILES_KEY": 'of-the-"program"'}
+    loaded = load_settings(with_servers(tmp_path, OF_OTHERS), {})
+    assert loaded.settings.tools.every_mcp_server(environ) == (
+        McpSetting(
+            "local-files",
+            ("npx", "-y", "files server", "--token", "of-the-argument"),
+            "",
+            {"API_KEY": 'of-the-"program"', "MODE": "production"},
+            has_network=False,
+        ),
+        McpSetting("docs", (), "https://docs.example/mcp", {"Authorization": "Bearer of-the-docs"}),
+    )
+    secrets = secrets_in_files(loaded.settings, environ)
+    assert {'of-the-"program"', "of-the-docs", "of-the-argument"} <= {*secrets}
+    assert "production" not in secrets
+
+
+@pytest.mark.parametrize(
+    ("written", "says"),
+    [
+        ('{"mcpServers": {\n"x": "of-the-secret"', "line 2"),
+        ({}, "mcpServers is wrong: Field required"),
+        ({"mcpServers": {"x": {"command": ["of-the-secret"]}}}, "mcpServers.x.command is wrong"),
+        ({"mcpServers": {"x": {"type": "sse", "url": "https://x.example"}}}, "mcpServers.x.type is wrong"),
+        ({"mcpServers": {"x": {}}}, "needs either a command or an http"),
+        ({"mcpServers": {"x": {"command": "x", "url": "https://x.example"}}}, "needs either a command or an http"),
+        ({"mcpServers": {"x": {"url": "ftp://x.example"}}}, "needs either a command or an http"),
+        ({"mcpServers": {"*": {"command": "x"}}}, "without letters"),
+        ({"mcpServers": {"a b": {"command": "x"}, "A_B": {"command": "y"}}}, "rename one of them"),
+        ({"mcpServers": {"x": {"command": "${NOT_THERE}"}}}, "NOT_THERE, which is not set"),
+    ],
+)
+def test_what_is_wrong_with_such_a_file_is_said_without_its_secrets(tmp_path: Path, written: object, says: str) -> None:
+    tools = load_settings(with_servers(tmp_path, written), {}).settings.tools
+    with pytest.raises(ConfigError, match=r"mcp\.json") as refused:
+        tools.every_mcp_server({})
+    assert says in str(refused.value)
+    assert "of-the-secret" not in str(refused.value)
 
 
 @pytest.mark.parametrize(

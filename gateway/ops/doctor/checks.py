@@ -101,7 +101,10 @@ async def check_confinement(settings: Settings, environ: Mapping[str, str]) -> C
 async def check_mcp(settings: Settings, environ: Mapping[str, str]) -> list[CheckResult]:
     """Check what would hold the programs of MCP servers: the agent's own program tries it."""
     name = "tools.mcp"
-    programs = [server for server in settings.tools.mcp_servers if server.command]
+    try:
+        programs = [server for server in settings.tools.every_mcp_server(environ) if server.command]
+    except ConfigError as error:
+        return [wrong(name, str(error), "correct what it names")]
     if not programs:
         return []
     try:

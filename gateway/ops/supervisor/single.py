@@ -21,8 +21,8 @@ import uvloop
 
 from gateway.bus.embedded import EmbeddedValkey
 from gateway.clock import SystemClock
-from gateway.config import Loaded, admin_token, load, own_hosts
-from gateway.config.features import keys_in_files
+from gateway.config import Loaded, admin_token, load, own_hosts, process_environment
+from gateway.config.secrets import secrets_in_files
 from gateway.limits import ADMIN_IDLE_S
 from gateway.ops.supervisor.watch import DormantPort, keep_server, wait_unless
 from gateway.preflight import at, listen
@@ -44,7 +44,11 @@ log = structlog.get_logger("trivet.up")
 def main() -> None:
     """Run all roles until SIGTERM or SIGINT, or until one of them ends."""
     loaded = load()
-    keys = (admin_token(loaded.settings), *vault_keys(loaded.settings), *keys_in_files(loaded.settings.models))
+    keys = (
+        admin_token(loaded.settings),
+        *vault_keys(loaded.settings),
+        *secrets_in_files(loaded.settings, process_environment()),
+    )
     scrubber = scrubber_of(loaded, *keys)
     configure_logs(scrubber, level=loaded.settings.log.level.value, as_json=loaded.settings.log.as_json)
     guard_streams()
