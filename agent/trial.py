@@ -5,6 +5,8 @@ else's program here?
     python -m agent.trial all                asks every model of the settings for one token: a line of JSON for each
     python -m agent.trial confinement        names what holds a sub-agent's process; a second line, what it leaves open
     python -m agent.trial confinement mcp    the same for MCP servers' programs; a line for each that cannot be started
+    python -m agent.trial login NAME         prints the address at which to log in for an MCP server, and reads where
+                                             the browser ended
 
 No other model answers for one that fails. A confinement that was insisted on and cannot be had is a failure.
 """
@@ -17,6 +19,7 @@ import json
 import sys
 import wave
 from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -26,11 +29,11 @@ from agent.models.client import ModelClient
 from agent.models.requests import EmbeddingRequest, ModelRequest, PromptMessage, TranscriptionRequest, ask
 from agent.models.selection import embedding_model, named_models, utility_model
 from agent.subagents.sandbox import choose
-from agent.tools.toolbox import mcp_servers
+from agent.tools.toolbox import login_file, mcp_servers
 from gateway import process
 from gateway.config import SCRIPTED_MODEL, Settings, load, process_environment
 from gateway.config.secrets import secrets_in_files
-from gateway.contracts.errors import KeyRejected, ModelError, ModelUnavailable, QuotaSpent
+from gateway.contracts.errors import ConfigError, KeyRejected, ModelError, ModelUnavailable, QuotaSpent
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import literal_text
 from gateway.contracts.sessions import Role, UsagePurpose
@@ -59,6 +62,7 @@ def answer_once(asked: Callable[[Settings, Scrubber], Coroutine[Any, Any, str]])
 _SYSTEM: Final = literal_text("You are being tried. Answer in one short sentence.")
 _QUESTION: Final = literal_text("Say hello.")
 _NOBODY: Final = SessionKey("cli", "trial")
+_PASTE: Final = "After the login it ends at a page that does not load. Paste the address of that page here:"
 _SILENCE_HZ: Final = 16_000
 _KEY_REMEDY: Final = "correct its key, in agent.api_key, in its [models.<name>] or in the variable of its provider"
 
@@ -72,6 +76,8 @@ def main() -> NoReturn:
             answer_once(_of_sub_agents)
         case ["confinement", "mcp"]:
             answer_once(_of_mcp_servers)
+        case ["login", name]:
+            answer_once(partial(_login, name))
         case _:
             answer_once(_tried)
 
@@ -175,6 +181,22 @@ async def _of_mcp_servers(settings: Settings, _scrubber: Scrubber) -> str:
     _, confinement, refused = await mcp_servers(settings.tools, settings.data_dir)
     held_by = confinement.name if confinement else "nothing"
     return "\n".join([held_by, *(f"{each.name}: {each.reason}" for each in refused)])
+
+
+async def _login(name: str, settings: Settings, _scrubber: Scrubber) -> str:
+    from agent.tools.mcp_login import LoginFile, log_in  # noqa: PLC0415 - with the SDK
+
+    servers = {server.name: server.url for server in settings.tools.every_mcp_server(process_environment())}
+    if not servers.get(name):
+        raise ConfigError(f"no MCP server with an address is called {name[:40]!r}: tools.mcp names them")
+    file = LoginFile(login_file(settings.data_dir, name))
+    return f"{name} offers {await log_in(servers[name], file, _browsed)} tools."
+
+
+async def _browsed(address: str) -> str:
+    sys.stdout.write(f"Open this in a browser, on any machine:\n\n{address}\n\n{_PASTE}\n")
+    sys.stdout.flush()
+    return await asyncio.to_thread(sys.stdin.readline)
 
 
 if __name__ == "__main__":

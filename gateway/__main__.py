@@ -13,7 +13,7 @@ from gateway.process import run_to_exit
 
 ORDER: Final = (
     *("init", "up", "status", "chat", "pair", "access", "clients", "doctor", "logs", "sessions", "trace", "dead"),
-    *("plugins", "export", "erase", "backup", "restore", "config", "demo", "scrub"),
+    *("plugins", "export", "erase", "backup", "restore", "config", "mcp-login", "demo", "scrub"),
     *("channels", "agent", "admin", "migrate", "installation"),
 )
 """In which the commands are listed: from the first day to several machines."""
@@ -49,6 +49,7 @@ for command in (
     maintenance.demo,
     maintenance.doctor,
     maintenance.plugins,
+    maintenance.mcp_login,
     maintenance.migrate,
     maintenance.installation,
     maintenance.export,

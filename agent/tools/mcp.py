@@ -51,7 +51,7 @@ _PAGES_MAX: Final = 16
 class McpServer:
     """How to reach a server: `command` starts one that speaks on its standard streams, `url` is one that speaks
     streamable HTTP. `environment` is all the started one gets, besides a path, a home and a locale; `access` is what it
-    reaches, and `home` the folder that is its own."""
+    reaches, and `home` the folder that is its own. `login` is the file of a login at an address, if there is one."""
 
     name: str
     command: tuple[str, ...] = ()
@@ -61,6 +61,7 @@ class McpServer:
     timeout_s: float = limits.MCP_CALL_S
     access: ServerAccess = NOT_TOLD
     home: Path = Path("/")
+    login: Path | None = None
 
 
 class McpLink:
@@ -77,6 +78,7 @@ class McpLink:
         self.changed = asyncio.Event()
         """Set when the server may offer other tools than it did."""
         self._has_connected = False
+        self._refused = asyncio.Event()
         self._client: asyncio.Future[Client] | None = None
         self._failures = 0
         self._not_before_s = 0.0
@@ -93,7 +95,7 @@ class McpLink:
                 self._ended(error, was_connected=opening.done())
             finally:
                 if not opening.done():
-                    opening.set_exception(ToolError(f"the MCP server {self.server.name} cannot be reached"))
+                    opening.set_exception(ToolError(self._why_not()))
                     opening.exception()  # the waiting calls get it; there may be none
                 self._client = None
                 self._wanted.clear()
@@ -169,7 +171,8 @@ class McpLink:
             raise ToolError(f"the MCP server {self.server.name} did not start in time") from error
 
     async def _serve(self, opening: asyncio.Future[Client]) -> None:
-        async with _open(self.server, self._confinement, self.changed) as client:
+        self._refused.clear()
+        async with _open(self.server, self._confinement, self.changed, self._refused) as client:
             self._failures = 0
             opening.set_result(client)
             _log.info("mcp.connected", server=self.server.name)
@@ -182,6 +185,12 @@ class McpLink:
             finally:
                 listening.cancel()
                 await asyncio.wait([listening])
+
+    def _why_not(self) -> str:
+        name = self.server.name
+        if self._refused.is_set():
+            return f"the MCP server {name} asks for a login: the operator makes one with `trivet mcp-login {name}`"
+        return f"the MCP server {name} cannot be reached"
 
     def _ended(self, error: Exception, *, was_connected: bool) -> None:
         """Handle the end of a connection: a server that never came up has to wait, one that died is started again at
@@ -213,10 +222,11 @@ async def _listen(client: Client, changed: asyncio.Event) -> None:
 
 @asynccontextmanager
 async def _open(
-    server: McpServer, confinement: ServerConfinement | None, changed: asyncio.Event
+    server: McpServer, confinement: ServerConfinement | None, changed: asyncio.Event, refused: asyncio.Event
 ) -> AsyncIterator[Client]:
     """Open a connection for the length of the block, in which `changed` is set when the server says that it has other
-    tools. The SDK is imported here, because it takes a second and 50 MB that only its users shall pay for."""
+    tools, and `refused` when it wants to know who we are. The SDK is imported here, because it takes a second and 50 MB
+    that only its users shall pay for."""
     import httpx2  # noqa: PLC0415
     from mcp import (  # noqa: PLC0415
         Client,
@@ -230,6 +240,10 @@ async def _open(
         if isinstance(message, ToolListChangedNotification):
             changed.set()
 
+    async def look(response: httpx2.Response) -> None:
+        if response.status_code == httpx2.codes.UNAUTHORIZED:
+            refused.set()
+
     async with AsyncExitStack() as stack:
         if server.command:
             # What it says on its standard error may hold anything, and nobody has scrubbed it.
@@ -241,7 +255,14 @@ async def _open(
             transport = stdio_client(parameters, errlog=silence)
         else:
             timeout = httpx2.Timeout(limits.MCP_START_S, read=server.timeout_s + limits.MCP_START_S)
-            http = httpx2.AsyncClient(headers=dict(server.headers), timeout=timeout)
+            login = None
+            if server.login is not None and await asyncio.to_thread(server.login.is_file):
+                from agent.tools.mcp_login import KeptLogin, LoginFile  # noqa: PLC0415
+
+                login = KeptLogin(server.url, LoginFile(server.login))
+            http = httpx2.AsyncClient(
+                headers=dict(server.headers), timeout=timeout, auth=login, event_hooks={"response": [look]}
+            )
             await stack.enter_async_context(http)
             transport = streamable_http_client(server.url, http_client=http)
         async with asyncio.timeout(limits.MCP_START_S):

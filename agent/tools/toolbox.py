@@ -138,6 +138,7 @@ def _add_plugins(registry: ToolRegistry, tools: Iterable[Tool]) -> None:
 
 
 MCP_HOMES: Final = "mcp"
+MCP_LOGINS: Final = "mcp-logins"
 """Below the data directory; each server that is a program has a folder of its own there."""
 
 _log = structlog.get_logger(__name__)
@@ -257,9 +258,15 @@ async def mcp_servers(
     return [server for server in servers if server.name not in refusals], confinement, absent
 
 
+def login_file(data_dir: Path, server: str) -> Path:
+    """Return where the login at an MCP server is kept."""
+    return data_dir / MCP_LOGINS / f"{server}.json"
+
+
 def _server(setting: McpSetting, data_dir: Path) -> McpServer:
     if not setting.command:
-        return McpServer(setting.name, url=setting.url, headers=setting.given)
+        login = login_file(data_dir, setting.name)
+        return McpServer(setting.name, url=setting.url, headers=setting.given, login=login)
     access = ServerAccess(setting.is_confined, setting.has_network, setting.readable, setting.writable)
     home = (data_dir / MCP_HOMES / setting.name).absolute()
     return McpServer(setting.name, setting.command, environment=setting.given, access=access, home=home)

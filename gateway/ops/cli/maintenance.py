@@ -1,5 +1,5 @@
-"""What an operator runs once in a while: `trivet status|logs|doctor|plugins|export|erase|backup|restore`,
-`trivet migrate|installation|demo|config|scrub`."""
+"""What an operator runs once in a while: `trivet status|logs|doctor|plugins|export|erase|backup|restore|migrate`,
+`trivet installation|demo|config|scrub|mcp-login`."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ from gateway.ops.cli.common import (
     ConfigOption,
     JsonOption,
     become,
+    become_role,
     checked_store,
     loaded_and_warned,
     painted,
@@ -144,6 +145,12 @@ def _plugin_text(row: Mapping[str, Any]) -> str:
         lines.append(f"  {part['kind']:<8}  {part['name']}" + (f"  {part['detail']}" if part["detail"] else ""))
         lines += [f"  -> {part['error']}"] if part["error"] else []
     return "\n".join([*lines, *([f"  -> {row['error']}"] if row["error"] else [])])
+def mcp_login(
+    server: Annotated[str, typer.Argument(help="Its name in tools.mcp or tools.mcp_file.")], config: ConfigOption = None
+) -> None:
+    """Log in at an MCP server by OAuth: prints the address to open in a browser, which may run elsewhere, and reads
+    where it ended."""
+    become_role(loaded_and_warned(config), "agent.trial", "login", server)
 
 
 def export(
