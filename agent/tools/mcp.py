@@ -409,8 +409,8 @@ class McpTools:
             await self._threads.call(context.owner, partial(put, workspace, f"mcp {server}", path, content))
             if context.enclosures is None:
                 return f"(an image: {path} in the workspace)"
-            context.enclosures.add(Enclosed(name, media_type, content, literal_text("")))
-            context.enclosures.show(image(path, media_type, len(content)))
+            sent = Enclosed(name, media_type, content, literal_text(""))
+            context.enclosures.add(sent, shown=image(path, media_type, len(content)))
         except ToolError as error:
             return f"(an image, not shown: {error})"
         return f"(an image: {path} in the workspace; the user gets it with your answer)"

@@ -131,22 +131,20 @@ class Enclosures:
         self._files: list[Enclosed] = []
         self._shown: list[CleanText] = []
 
-    def show(self, element: CleanText) -> None:
-        """Have the model shown an image of the workspace before its next step, by its element of a transcript."""
-        self._shown.append(element)
-
     def take_shown(self) -> Sequence[CleanText]:
-        """Return what the model has not been shown yet."""
+        """Return the elements of the images that the model is to be shown before its next step."""
         shown, self._shown = self._shown, []
         return shown
 
-    def add(self, file: Enclosed) -> None:
-        """Take one more along. Raises `ToolError` when there are too many, or too many bytes."""
+    def add(self, file: Enclosed, *, shown: CleanText | None = None) -> None:
+        """Take one more along; with its element of a transcript, an image of the workspace is `shown` to the model,
+        too. Raises `ToolError` when there are too many, or too many bytes."""
         if len(self._files) >= SENT_FILES_MAX:
             raise ToolError(f"{SENT_FILES_MAX} files go with this answer already, and that is the limit")
         if sum(len(each.content) for each in self._files) + len(file.content) > SENT_BYTES_MAX:
             raise ToolError(f"the files of one answer may have {SENT_BYTES_MAX} bytes together: this one is too many")
         self._files.append(file)
+        self._shown += () if shown is None else (shown,)
 
     @property
     def files(self) -> tuple[ReplyFile, ...]:
