@@ -220,7 +220,7 @@ class ToolSettings(Section):
             name = _OTHER_SIGNS.sub("-", written.lower()).strip("-")[:_NAME_CHARS_MAX].rstrip("-")
             where = f"tools.mcp_file: {self.mcp_file}: mcpServers.{written}"
             if not re.fullmatch(_NAME, name):
-                raise ConfigError(f"{where} has a name without letters: give it another")
+                raise ConfigError(f"{where} has a name that begins with no letter: give it another")
             if name in found:
                 raise ConfigError(f"{where} is called {name} here, and so is another server: rename one of them")
             if bool(entry.command) == entry.url.startswith(HTTP_SCHEMES):

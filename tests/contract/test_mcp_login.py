@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import secrets
 import stat
+import sys
 import time
+from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -29,9 +31,11 @@ from pydantic import AnyHttpUrl
 
 from agent.tools.mcp import McpLink, McpServer
 from agent.tools.mcp_login import LoginFile, log_in
+from agent.tools.toolbox import login_file
 from gateway.clock import SystemClock
 from gateway.contracts.errors import ConfigError, ToolError
 from tests.parts.ports import free_port
+from tests.parts.product import clean_environment
 from tests.parts.waiting import until
 
 LASTS_S = 3600
@@ -182,6 +186,27 @@ async def test_a_login_that_ended_is_told(house: House, url: str, tmp_path: Path
         with pytest.raises(ToolError, match="asks for a login"):
             await link.tools()
     assert len(house.clients) == 1
+
+
+@pytest.mark.long
+async def test_the_command_prints_the_address_and_reads_where_the_browser_ended(url: str, tmp_path: Path) -> None:
+    settings = {"TRIVET_DATA_DIR": str(tmp_path), "TRIVET_TOOLS__MCP": f'["guarded={url}"]'}
+    command = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "gateway", "mcp-login", "guarded"),
+        env=clean_environment() | settings,
+        stdin=PIPE,
+        stdout=PIPE,
+        cwd=tmp_path,
+    )
+    assert command.stdin is not None
+    assert command.stdout is not None
+    while not (line := (await command.stdout.readline()).decode()).startswith("http"):
+        assert line
+    command.stdin.write((await browse(line.strip())).encode())
+    said, _ = await command.communicate()
+    assert said.decode().endswith("guarded offers 1 tools.\n")
+    assert command.returncode == 0
+    assert LoginFile(login_file(tmp_path, "guarded")).read().tokens is not None
 
 
 async def test_nobody_who_says_no_is_logged_in(url: str, tmp_path: Path) -> None:

@@ -129,7 +129,7 @@ def test_servers_are_read_from_the_file_of_another_client(tmp_path: Path) -> Non
         ({"mcpServers": {"x": {}}}, "needs either a command or an http"),
         ({"mcpServers": {"x": {"command": "x", "url": "https://x.example"}}}, "needs either a command or an http"),
         ({"mcpServers": {"x": {"url": "ftp://x.example"}}}, "needs either a command or an http"),
-        ({"mcpServers": {"*": {"command": "x"}}}, "without letters"),
+        ({"mcpServers": {"1st": {"command": "x"}}}, "begins with no letter"),
         ({"mcpServers": {"a b": {"command": "x"}, "A_B": {"command": "y"}}}, "rename one of them"),
         ({"mcpServers": {"x": {"command": "${NOT_THERE}"}}}, "NOT_THERE, which is not set"),
     ],
