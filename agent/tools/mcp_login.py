@@ -14,7 +14,7 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import httpx2
 from mcp import Client
@@ -115,12 +115,11 @@ class KeptLogin(OAuthClientProvider):
 
     async def _returned(self) -> AuthorizationCodeResult:
         assert self._ask is not None
-        ended = parse_qs(urlsplit((await self._ask(self._address)).strip()).query)
+        ended = dict(parse_qsl(urlsplit((await self._ask(self._address)).strip()).query))
         if "code" not in ended:
-            why = (*ended.get("error_description", ()), *ended.get("error", ()), "it has no code")[0]
+            why = ended.get("error_description") or ended.get("error") or "it has no code"
             raise ConfigError(f"this address says that nobody logged in: {why[:200]}")
-        found = {name: ended[name][0] for name in ("code", "state", "iss") if name in ended}
-        return AuthorizationCodeResult(**found)
+        return AuthorizationCodeResult(code=ended["code"], state=ended.get("state"), iss=ended.get("iss"))
 
 
 async def log_in(url: str, file: LoginFile, ask: Callable[[str], Awaitable[str]]) -> int:
