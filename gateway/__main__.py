@@ -13,7 +13,7 @@ from gateway.process import run_to_exit
 
 ORDER: Final = (
     *("init", "up", "status", "chat", "pair", "access", "clients", "doctor", "logs", "sessions", "trace", "dead"),
-    *("plugins", "export", "erase", "backup", "restore", "config", "mcp-login", "demo", "scrub"),
+    *("plugins", "export", "erase", "backup", "restore", "config", "mcp", "demo", "scrub"),
     *("channels", "agent", "admin", "migrate", "installation"),
 )
 """In which the commands are listed: from the first day to several machines."""
@@ -49,7 +49,6 @@ for command in (
     maintenance.demo,
     maintenance.doctor,
     maintenance.plugins,
-    maintenance.mcp_login,
     maintenance.migrate,
     maintenance.installation,
     maintenance.export,
@@ -62,6 +61,7 @@ for command in (
 app.add_typer(access.app, name="access")
 app.add_typer(access.clients, name="clients")
 app.add_typer(maintenance.app, name="config")
+app.add_typer(maintenance.mcp, name="mcp")
 app.add_typer(sessions.dead, name="dead")
 app.add_typer(sessions.sessions, name="sessions")
 

@@ -195,7 +195,7 @@ def parse_skill(path: Path, raw: str, scrubber: Scrubber) -> Skill:
     if not description:
         raise ValueError(f"{_line_of('description', raw)}: it has no description")
     if not text:
-        raise ValueError(f"line {raw.count(chr(10), 0, front.end()) + 1}: it has no text")
+        raise ValueError(f"line {len(raw[: front.end()].splitlines()) + 1}: it has no text")
     return Skill(
         named,
         clipped(scrubber.scrub(description), SKILL_DESCRIPTION_CHARS_MAX),

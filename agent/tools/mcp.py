@@ -189,7 +189,7 @@ class McpLink:
     def _why_not(self) -> str:
         name = self.server.name
         if self._refused.is_set():
-            return f"the MCP server {name} asks for a login: the operator makes one with `trivet mcp-login {name}`"
+            return f"the MCP server {name} asks for a login: the operator makes one with `trivet mcp login {name}`"
         return f"the MCP server {name} cannot be reached"
 
     def _ended(self, error: Exception, *, was_connected: bool) -> None:

@@ -154,7 +154,7 @@ async def browse(address: str) -> str:
 async def test_a_login_is_made_once_used_refreshed_and_kept_from_others(house: House, url: str, tmp_path: Path) -> None:
     path = tmp_path / "logins" / "guarded.json"
     async with linked(url, path) as link:
-        with pytest.raises(ToolError, match=r"asks for a login: .*trivet mcp-login guarded"):
+        with pytest.raises(ToolError, match=r"asks for a login: .*trivet mcp login guarded"):
             await link.tools()
     file = LoginFile(path)
     assert await log_in(url, file, browse) == 1
@@ -192,7 +192,7 @@ async def test_a_login_that_ended_is_told(house: House, url: str, tmp_path: Path
 async def test_the_command_prints_the_address_and_reads_where_the_browser_ended(url: str, tmp_path: Path) -> None:
     settings = {"TRIVET_DATA_DIR": str(tmp_path), "TRIVET_TOOLS__MCP": f'["guarded={url}"]'}
     command = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "gateway", "mcp-login", "guarded"),
+        *(sys.executable, "-m", "gateway", "mcp", "login", "guarded"),
         env=clean_environment() | settings,
         stdin=PIPE,
         stdout=PIPE,

@@ -1,5 +1,5 @@
 """What an operator runs once in a while: `trivet status|logs|doctor|plugins|export|erase|backup|restore|migrate`,
-`trivet installation|demo|config|scrub|mcp-login`."""
+`trivet installation|demo|config|scrub|mcp`."""
 
 from __future__ import annotations
 
@@ -145,7 +145,13 @@ def _plugin_text(row: Mapping[str, Any]) -> str:
         lines.append(f"  {part['kind']:<8}  {part['name']}" + (f"  {part['detail']}" if part["detail"] else ""))
         lines += [f"  -> {part['error']}"] if part["error"] else []
     return "\n".join([*lines, *([f"  -> {row['error']}"] if row["error"] else [])])
-def mcp_login(
+
+
+mcp = typer.Typer(help="MCP servers.", no_args_is_help=True)
+
+
+@mcp.command("login")
+def log_in_at_server(
     server: Annotated[str, typer.Argument(help="Its name in tools.mcp or tools.mcp_file.")], config: ConfigOption = None
 ) -> None:
     """Log in at an MCP server by OAuth: prints the address to open in a browser, which may run elsewhere, and reads
