@@ -22,8 +22,8 @@ from tests.architecture.code_stats import (
 )
 
 LIMITS: Final = {
-    "files": 374,
-    "lines": 104_120,
+    "files": 373,
+    "lines": 103_862,
     "one_importer": 18.1,
     "duplicate_classes": 0,
     "no_verb": 5.7,
