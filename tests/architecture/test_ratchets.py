@@ -22,11 +22,11 @@ from tests.architecture.code_stats import (
 )
 
 LIMITS: Final = {
-    "files": 373,
-    "lines": 103_862,
-    "one_importer": 18.1,
+    "files": 375,
+    "lines": 104_767,
+    "one_importer": 17.9,
     "duplicate_classes": 0,
-    "no_verb": 5.7,
+    "no_verb": 5.6,
     "forwarders": 79,
 }
 
