@@ -244,6 +244,14 @@ class Lookahead(NamedTuple):
             known = self.spans[::-1]
             self.spans[:] = sorted((*known, *_apart(known, others)), reverse=True)
 
+    def extend(self, earlier: Lookahead) -> None:
+        """Put what stands in the text before this one in front of it."""
+        self.spans.extend(earlier.spans)
+        self.words.extend(earlier.words)
+        self.blocks.extend(earlier.blocks)
+        self.candidates.extend(earlier.candidates)
+        self.lines.extend(earlier.lines)
+
     def pass_by(self, at: int) -> None:
         """Drop what begins before `at`."""
         while self.spans and self.spans[-1].start < at:
@@ -292,16 +300,25 @@ class LookaheadScanner:
         self._secret_in = secret_in
 
     def over(
-        self, text: str, lowered: str, start: int, end: int, certain: Sequence[SecretSpan] = (), *, is_last: bool
+        self,
+        text: str,
+        lowered: str,
+        start: int,
+        end: int,
+        certain: Sequence[SecretSpan] = (),
+        *,
+        border: int = -1,
+        is_last: bool,
     ) -> Lookahead:
         """Scan `text[start:end]`; `lowered` is the text in lower case, as long as the text. `certain` are secrets that
-        were found already, some of them elsewhere; `is_last` says that no announcing word can follow.
+        were found already, some of them elsewhere; at `border` one ended; `is_last` says that no announcing word can
+        follow.
         """
         anchors, places, blocks, line_places = self._chart.anchors_in(text, lowered, start, end)
         spans = self._spans(text, start, end, anchors, certain)
         words: list[Announcement] = []
         if places and (telling := without_talk(text, lowered, places, end, is_last=is_last)):
-            borders = frozenset(span.end for span in spans)
+            borders = frozenset((border, *(span.end for span in spans)))
             words = list(announcements(text, lowered, telling, end, borders))
         spans.reverse()
         words.reverse()

@@ -18,7 +18,7 @@ from gateway.scrub.lines import RuledLines, open_anchor
 from gateway.scrub.lookahead import Lookahead, LookaheadScanner, anchor_finder
 from gateway.scrub.met import FoundValues, MetInChat
 from gateway.scrub.mnemonic import ListedRun
-from gateway.scrub.openings import opened_by
+from gateway.scrub.openings import TableColumn, opened_by
 from gateway.scrub.placeholder import Placeholders
 from gateway.scrub.rules import RuleBook, SecretSpan
 from gateway.scrub.states import KeyBlock, State, ValueBeforeKeyword
@@ -75,6 +75,7 @@ class Machine:
         self._shown: FoundValues | None = None
         self._ahead: Lookahead | None = None
         self._last_cut_end_raw = -1
+        self._token_end_raw = -1
         self._wrapped = WrappedTokens(rules, self._secret_in)
         self._lowered = ""
         self._out: list[str] = []
@@ -190,7 +191,7 @@ class Machine:
 
     def _forget(self) -> None:
         """Keep what rules may look back at, drop the rest."""
-        if self._given_raw - self._forgotten_raw < _FORGET_CHARS:
+        if self._given_raw - self._forgotten_raw < _FORGET_CHARS or isinstance(self._state, RuledLines):
             return
         before = max(0, min(self._at, self._closed) - CONTEXT_CHARS)
         self._lowered = self._lower()[before:]
@@ -215,15 +216,21 @@ class Machine:
             return  # nothing else is looked for inside a key file
         if isinstance(self._state, RuledLines) and self._state.waits(text, self._at, end, is_last=is_last):
             return
-        start = self._at
-        if isinstance(self._state, RuledLines):  # its anchor may stand in a token
-            near = max(0, start - CONTEXT_CHARS)
-            start = max(near, *(text.rfind(space, near, start) + 1 for space in " \n"))
-        ahead = self._lookahead.over(text, self._lower(), start, end, self._wrapped.spans, is_last=is_last)
+        # What was seen while a line was not whole is known: its anchor may stand in a token, which begins before it.
+        is_seen = isinstance(self._state, RuledLines) and self._ahead is not None
+        start = self._limit if is_seen else self._at
+        border = start if self._token_end_raw == self._view.raw_end(start) else -1
+        ahead = self._lookahead.over(
+            text, self._lower(), start, end, self._wrapped.spans, border=border, is_last=is_last
+        )
+        if ahead.spans:
+            self._token_end_raw = self._view.raw_end(ahead.spans[0].end)
         if self._shown is not None:
-            ahead.add(self._shown.spans(text, self._at, end))
+            ahead.add(self._shown.spans(text, start, end))
         if self._met is not None:
-            ahead.add(self._met.spans(text, self._at, end))
+            ahead.add(self._met.spans(text, start, end))
+        if is_seen and self._ahead is not None:
+            ahead.extend(self._ahead)
         self._ahead, self._limit = ahead, end
         while True:
             ahead.pass_by(self._at)
@@ -274,7 +281,8 @@ class Machine:
         if due_at is not None and step.waits:
             due_at = None
             step = state.step(text, self._at, end, is_last=is_last)
-        while step.cut is not None and ahead.spans and ahead.spans[-1].end <= step.cut.start:
+        is_whole_line = isinstance(state, RuledLines) or (isinstance(state, TableColumn) and state.has_rows)
+        while step.cut and is_whole_line and ahead.spans and ahead.spans[-1].end <= step.cut.start:
             self._cut(text, ahead.spans.pop())
         if ahead.spans and not isinstance(state, KeyBlock):
             reached = step.cut.end if step.cut else step.at

@@ -67,6 +67,11 @@ class TableColumn:
         if self._value is not None:
             self._value.moved(by)
 
+    @property
+    def has_rows(self) -> bool:
+        """Tell whether the header was read, so that the rows are read one by one."""
+        return self._between is not None
+
     def step(self, text: str, at: int, end: int, *, is_last: bool) -> StepResult:
         """See `State.step`. Without a header it is any announced value."""
         if self._value is not None:

@@ -21,7 +21,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from gateway.scrub.literals import Finder, finder, trie_pattern
+from gateway.scrub.literals import Finder, finder
 
 # What a rule may ask of a candidate beyond its shape. Each check is named in rules.toml.
 #
@@ -33,11 +33,10 @@ from gateway.scrub.literals import Finder, finder, trie_pattern
 Check = Callable[[str], bool]
 
 _PERIOD_MAX: Final = 16
-_PLACEHOLDER: Final = re.compile(
-    r"(?i:example|sample|placeholder|changeme|redacted|replace|insert)|(?:your|YOUR|Your)(?=[-_ A-Z])|x{4}|X{4}"
-    r"|\.\.\.|\*\*\*|####"
-)
-_COUNTED: Final = re.compile("123456789|abcdefgh|ABCDEFGH")
+_STAND_IN_WORDS: Final = ("example", "sample", "placeholder", "changeme", "redacted", "replace", "insert")
+_STAND_IN_SIGNS: Final = ("...", "***", "####", "xxxx", "XXXX")
+_YOURS: Final = re.compile("(?:your|YOUR|Your)(?=[-_ A-Z])")
+_COUNTED: Final = ("123456789", "abcdefgh", "ABCDEFGH")
 _WORDLIKE: Final = re.compile(
     r"(?:[a-z]{1,16}|[A-Z]{1,16}|[A-Z][a-z]{1,16})\d{0,4}|\d{1,4}|\d{1,3}[a-z]{1,2}|[a-z]\d{1,2}[a-z]|v?\d[\d.]{0,6}|",
     re.ASCII,
@@ -65,19 +64,24 @@ def is_placeholder(text: str) -> bool:
 
 def says_placeholder(text: str) -> bool:
     """Tell whether a text says of itself that it is a stand-in."""
-    return _PLACEHOLDER.search(text) is not None
+    lowered = text.lower()
+    return (
+        any(map(lowered.__contains__, _STAND_IN_WORDS))
+        or any(map(text.__contains__, _STAND_IN_SIGNS))
+        or ("your" in lowered and _YOURS.search(text) is not None)
+    )
 
 
 def is_counted(text: str) -> bool:
     """Tell whether a text is typed by running along the keys: neighbours in the alphabet, or one pattern repeated."""
-    if _COUNTED.search(text):
+    if any(map(text.__contains__, _COUNTED)):
         return True
     codes = list(map(ord, text))
     steps = list(map(operator.sub, codes[1:], codes))
     if 2 * (steps.count(0) + steps.count(1)) > len(text):
         return True
     longest = min(_PERIOD_MAX, len(text) // 2)
-    return any(text[period:] == text[:-period] for period in range(1, longest + 1))
+    return text.find(text[:-longest], 1) > 0 and any(text.startswith(text[at:]) for at in range(1, longest + 1))
 
 
 def is_wordy(text: str) -> bool:
@@ -255,7 +259,6 @@ _DRAWN_AS: Final[Mapping[str, str]] = {
 """In an example, an alphabet that some tokens end with is drawn without the signs that end a sentence as well."""
 
 
-_NAMED: Final = re.compile(r"\(\?P<\w+>")
 _ASKS_FOR_THE_END: Final = re.compile(r"\\[ZbB]|\$(?=[)|]|\Z)|\(\?P=|\(\?<?![^)]*(?:\[\^|\\[sSW])")
 """What may hold where a run ends and not where the text goes on behind it; all else holds there as well."""
 _ENDS_BEFORE: Final = re.compile(r"\(\?!\[[^\]^][^\]]*\]\)")
@@ -297,7 +300,12 @@ class SecretRule:
 
     id: str
     anchors: tuple[str, ...]
+    """The longest first."""
     body: str
+    """The pattern of anchor and body; empty where `least` to `most` of the `chars` follow an anchor."""
+    chars: str
+    least: int
+    most: int
     more: str
     left: Left | None
     is_glued: bool
@@ -307,14 +315,29 @@ class SecretRule:
     nominal: int
     examples: tuple[str, ...]
     counter_examples: tuple[str, ...]
+    is_loose: bool = False
+    """Are the anchors in lower case, for letters in any?"""
+
+    def may_begin(self, text: str, at: int, end: int) -> bool:
+        """Tell whether anchor and body may stand at `at` of `text[:end]`; one match, before the close look."""
+        if not self.body:
+            return self._body_end(text, at, end) is not None
+        gate = _gate(self.body)
+        return gate is None or gate.match(text, at, end) is not None
 
     def match(self, run: str, anchor_at: int, floor: int) -> SecretSpan | None:
         """Return the secret of this rule whose anchor is at `anchor_at` of a run, not before `floor`."""
-        found = _compiled(self.body).match(run, anchor_at)
-        if found is None:
+        is_part = False
+        if self.body:
+            found = _compiled(self.body).match(run, anchor_at)
+            if found is None:
+                return None
+            is_part = "secret" in found.re.groupindex
+            start, stop = found.span("secret") if is_part else found.span()
+        elif (body_end := self._body_end(run, anchor_at, len(run))) is not None:
+            start, stop = anchor_at, body_end
+        else:
             return None
-        is_part = "secret" in found.re.groupindex
-        start, stop = found.span("secret") if is_part else found.span()
         if self.left is not None:
             before = self.left.start(run, anchor_at, floor)
             if before is None:
@@ -334,6 +357,15 @@ class SecretRule:
             stop -= 1
         return SecretSpan(start, stop, self.id)
 
+    def may_go_on(self, run: str, at: int) -> bool:
+        """Tell whether more text behind the run can make a token of what is none yet at `at`."""
+        return bool(self.body) or any(
+            run.startswith(anchor, at)
+            and len(run) - at - len(anchor) < self.nominal
+            and _compiled(f"{self.chars}*").fullmatch(run, at + len(anchor)) is not None
+            for anchor in self.anchors
+        )
+
     def is_complete(self, token: str) -> bool:
         """Tell whether nothing is missing at the end of this token, as far as its kind has a fixed length."""
         return 0 < self.nominal <= len(token) - self._anchor_chars(token)
@@ -352,7 +384,25 @@ class SecretRule:
         anchors = tuple(anchor.lower() for anchor in self.anchors if len(anchor) >= chars_min and not anchor.isalnum())
         if self.left is not None or not anchors or "(?P<secret>" in self.body:
             return None
-        return replace(self, anchors=anchors, body=f"(?i:{self.body})", more="", checks=(*self.checks, has_digit))
+        return replace(
+            self,
+            anchors=anchors,
+            body=self.body and f"(?i:{self.body})",
+            chars=f"(?i:{self.chars})",
+            more="",
+            checks=(*self.checks, has_digit),
+            is_loose=True,
+        )
+
+    def _body_end(self, text: str, at: int, end: int) -> int | None:
+        """Return where the characters behind an anchor end that make a body; None if they are too few."""
+        for anchor in self.anchors:
+            behind = at + len(anchor)
+            if (text[at:behind].lower() if self.is_loose else text[at:behind]) == anchor:
+                found = _compiled(f"{self.chars}+").match(text, behind, end)
+                if found is not None and found.end() - behind >= self.least:
+                    return min(found.end(), behind + self.most)
+        return None
 
     def _anchor_chars(self, token: str) -> int:
         return max((len(anchor) for anchor in self.anchors if token.startswith(anchor)), default=0)
@@ -371,8 +421,6 @@ class RuleBook:
     """By the lower case of an anchor, the rules for tokens whose letters have lost their case."""
     spellings: Mapping[str, tuple[str, ...]]
     """By their lower case, all anchors."""
-    bodies: Mapping[str, tuple[str, ...]]
-    """By anchor what must match there for any of these rules."""
     documented: re.Pattern[str]
     """What vendors print in their manuals in place of a key."""
 
@@ -398,9 +446,9 @@ class RuleBook:
         return text[at:stop] if lowered in self.in_any_case else ""
 
     def may_begin(self, text: str, at: int, literal: str, end: int) -> bool:
-        """Tell whether the body of a rule follows an anchor of `text[:end]`; one match, before the close look."""
-        gate = _gate(self.bodies[literal]) if literal in self.bodies else None
-        return gate is None or gate.match(text, at, end) is not None
+        """Tell whether the body of a rule follows an anchor of `text[:end]`."""
+        rules = self.by_anchor.get(literal)
+        return rules is None or any(rule.may_begin(text, at, end) for rule in rules)
 
     def beginning_with(self, text: str, at: int, literal: str) -> Iterator[SecretRule]:
         """Yield the rules that may begin at `at`, where `literal` is the longest anchor, the most specific first."""
@@ -417,11 +465,9 @@ class RuleBook:
 
 
 @cache
-def _gate(bodies: tuple[str, ...]) -> re.Pattern[str] | None:
-    """Return what one of these bodies must match; None if one of them asks where the run ends."""
-    if any(_ASKS_FOR_THE_END.search(body) for body in bodies):
-        return None
-    return _compiled("|".join(f"(?:{_ENDS_BEFORE.sub('', _NAMED.sub('(?:', body))})" for body in bodies))
+def _gate(body: str) -> re.Pattern[str] | None:
+    """Return what a body must match where the run of a token may go on; None if it asks where the run ends."""
+    return None if _ASKS_FOR_THE_END.search(body) else _compiled(_ENDS_BEFORE.sub("", body))
 
 
 @cache
@@ -452,7 +498,6 @@ def rule_book() -> RuleBook:
         in_any_case={anchor: tuple(twins) for anchor, twins in in_any_case.items()},
         spellings={lowered: tuple(anchors) for lowered, anchors in spellings.items()},
         documented=re.compile("|".join(tables["documented"].values()), re.ASCII),
-        bodies={anchor: tuple(dict.fromkeys(rule.body for rule in found)) for anchor, found in beginning.items()},
     )
 
 
@@ -460,25 +505,22 @@ def _rule(rule_id: str, row: Mapping[str, Any]) -> SecretRule:
     anchors = tuple(literal for anchor in row["anchors"] for literal in _literals(anchor))
     checks = tuple(row.get("checks", ("varied",)))
     left = row.get("left")
-    if "pattern" in row:
-        body, more, examples = _with_alphabets(row["pattern"]), _with_alphabets(row.get("more", "")), row["examples"]
-        nominal = 0
-    else:
-        name, _, count = row["body"].partition(":")
-        nominal, more = int(count), ALPHABETS[name]
-        body = f"(?:{trie_pattern(anchors)})[{more}]{{{int(nominal * _COMPLETE_SHARE)},{nominal + _SURPLUS_CHARS}}}"
-        examples = row.get("examples", [f"{anchor}<{_DRAWN_AS.get(name, name)}:{nominal}>" for anchor in anchors])
-        nominal = max([nominal, *_body_chars(anchors, examples)])
+    name, _, count = row.get("body", "").partition(":")
+    nominal = int(count or 0)
+    examples = row.get("examples", [f"{anchor}<{_DRAWN_AS.get(name, name)}:{nominal}>" for anchor in anchors])
     return SecretRule(
         id=rule_id,
-        anchors=anchors,
-        body=body,
-        more=more,
+        anchors=tuple(sorted(anchors, key=len, reverse=True)),
+        body=_with_alphabets(row.get("pattern", "")),
+        chars=f"[{ALPHABETS[name]}]" if name else "",
+        least=int(nominal * _COMPLETE_SHARE),
+        most=nominal + _SURPLUS_CHARS,
+        more=ALPHABETS[name] if name else _with_alphabets(row.get("more", "")),
         left=_left(left) if left else None,
         is_glued=bool(left) or bool(row.get("glued", False)),
         checks=tuple(CHECKS[name] for name in checks if name in CHECKS),
         proofs=tuple(PROOFS[name] for name in checks if name not in CHECKS),
-        nominal=nominal,
+        nominal=max([nominal, *_body_chars(anchors, examples)]) if name else 0,
         checksum_chars=row.get("checksum_chars", 0),
         examples=tuple(examples),
         counter_examples=tuple(row.get("counter_examples", ())),
@@ -490,12 +532,6 @@ def _literals(anchor: str) -> list[str]:
     parts = _BRACES.split(anchor)
     choices = ([part] if place % 2 == 0 else _characters(part) for place, part in enumerate(parts))
     return ["".join(chosen) for chosen in itertools.product(*choices)]
-
-
-def _head(anchor: str) -> str:
-    """Return the pattern of all literals of an anchor with braces."""
-    parts = _BRACES.split(anchor)
-    return "".join(re.escape(part) if place % 2 == 0 else f"[{part}]" for place, part in enumerate(parts))
 
 
 @cache

@@ -294,7 +294,8 @@ class ValueBeforeKeyword:
         if following >= end and not is_last:
             return StepResult(at, waits=True)
         after = _WORD.match(text, following, end) if text[word.end() : following] in (" ", "-", "_") else None
-        if bond is None or (after and vocabulary().denies_after.match(after.group().lower())):
+        is_denied = after is not None and vocabulary().denies_after.match(after.group().lower())
+        if bond is None or is_denied or PLACEHOLDER.match(text, word.end(), end):
             return StepResult(at, is_over=True)
         if family is KeywordFamily.VAGUE and (
             is_certain or (after and after.group().lower() in vocabulary().certain_after)

@@ -22,6 +22,9 @@ _MENTIONED: Final = re.compile(
 )
 """A placeholder's kind, a reference (`${DB_PASSWORD}`) and the address of a secret announce nothing."""
 
+_PLACEHOLDER_END: Final = "0]"
+"""What is read before a word that stands right behind a secret: the end of the placeholder that will be there."""
+
 _ANOTHER: Final = re.compile(r"[ =:](?P<word>[^\W\d_]{2,24})(?=[ =:])")
 _PAIR: Final = re.compile(
     r"(?:login|user|username|email|(?<![^\W\d_])id|логин|юзер|用户名|账号|帳號|アカウント)\s?[/:|]\s?\Z"
@@ -211,7 +214,7 @@ def announcements(
     """The announcing words of `text[:end]` at the places where a search found one; `lowered` is the text in
     lower case, as long as the text.
 
-    `borders` are the ends of secrets: a word that begins there is not the tail of a longer word.
+    `borders` are the ends of secrets: what stands before a word that begins there will be a placeholder.
     """
     words = vocabulary()
     for at, word_end in places:
@@ -222,23 +225,18 @@ def announcements(
             stop = ending.end()
         if _goes_on(text, stop, end):
             continue
-        if (
-            place is not KeywordForm.ANYWHERE
-            and at not in borders
-            and _goes_back(text, at)
-            and not _is_glued(lowered, at, word)
-        ):
+        before = _PLACEHOLDER_END if at in borders else lowered[max(0, at - _LOOK_BACK_CHARS) : at]
+        is_tail = place is not KeywordForm.ANYWHERE and at not in borders and _goes_back(text, at)
+        if is_tail and not (word in words.glued_to and words.glued_names.search(before)):
             continue
-        if place is KeywordForm.TAIL and text[at - 1 : at] != "_":
+        if place is KeywordForm.TAIL and before[-1:] != "_":
             continue
-        is_glued = at not in borders and lowered[max(0, at - 1) : at].isalnum()
-        if family is KeywordFamily.COMMAND and (is_glued or not text[stop : stop + 1].isspace()):
+        if family is KeywordFamily.COMMAND and (before[-1:].isalnum() or not text[stop : stop + 1].isspace()):
             continue
         if family in _OF_VALUES and _announces_again(lowered, stop, end):
             continue
-        if _is_encoded(text, at, stop):
+        if word.isascii() and _is_encoded(text, at, stop, is_behind_secret=at in borders):
             continue
-        before = lowered[max(0, at - _LOOK_BACK_CHARS) : at]
         if _MENTIONED.search(before):
             continue
         needs_sign = word in words.needs_sign and before[-1:] != "_" and not _LOGIN.search(before)
@@ -274,15 +272,9 @@ def announcements(
         )
 
 
-def _is_glued(lowered: str, at: int, word: str) -> bool:
-    """Does a name that people glue this word to stand right before it (`dbpass`)?"""
-    words = vocabulary()
-    return word in words.glued_to and words.glued_names.search(lowered[max(0, at - _LOOK_BACK_CHARS) : at]) is not None
-
-
-def _is_encoded(text: str, at: int, stop: int) -> bool:
+def _is_encoded(text: str, at: int, stop: int, *, is_behind_secret: bool) -> bool:
     """Is this the middle of a certificate, a digest or a picture in base64, where any word may stand by chance?"""
-    before = _ENCODED.match(text[max(0, at - _LOOK_BACK_CHARS) : at][::-1])
+    before = None if is_behind_secret else _ENCODED.match(text[max(0, at - _LOOK_BACK_CHARS) : at][::-1])
     after = _ENCODED.match(text, stop, stop + _LOOK_BACK_CHARS)
     start, end = at - (before.end() if before else 0), after.end() if after else stop
     return end - start >= _ENCODED_CHARS_MIN and all(kind.search(text, start, end) for kind in _ENCODED_KINDS)
