@@ -38,6 +38,8 @@ def open_head(run: str) -> int | None:
             if rule.left or not (rule.is_glued or _AT_PLACE.match(run, start)):
                 continue
             span = rule.match(run, start, 0)
+            if span is None and not rule.may_go_on(run, start):
+                continue
             if span is None or (span.end == len(run) and not rule.is_complete(run[start:])):
                 return start
             at = max(at, span.end)
@@ -115,7 +117,7 @@ _NEAR_CHARS: Final = 96
 _RANDOM_CHARS_MIN: Final = 4
 """A piece without any mark of its own may be the left part of a token whose mark comes later."""
 
-_UNMARKED_CHARS_MAX: Final = 128
+_UNMARKED_CHARS_MAX: Final = 120
 """Without a mark, no more than this waits for one (and in any case the next line does)."""
 
 _UNMATCHED_CHARS_MAX: Final = 384
@@ -123,6 +125,8 @@ _UNMATCHED_CHARS_MAX: Final = 384
 
 _BODY_LINE_CHARS: Final = range(56, 101)
 _BODY_LINE: Final = re.compile(r"[A-Za-z0-9+/]+")
+_ENCODES: Final = re.compile(r"[+/]")
+"""Signs of base64 that stand in no left part of a token."""
 
 _RUN: Final = r"A-Za-z0-9_+/=.:~\-"
 _BEFORE: Final = r"\\{0,3}[\"'`]?[ \t]{0,4}(?:[=+&\\]{1,2}[ \t]{0,4})?"
@@ -189,13 +193,14 @@ def head_before(text: str, start: int, at: int) -> Head | None:
         run, end = run[:-1], end - 1
     if run.isalpha() and (run.islower() or run.istitle()):
         return Head(begin, end, is_marked=True) if is_beginning(run) else None
-    opened = open_head(run)
+    is_in_body = _is_in_body(text, begin, end)
+    opened = None if is_in_body else open_head(run)
     is_web_token = opened is not None and run.startswith("eyJ", opened) and "." in run
     if len(run) >= ENCODED_CHARS_MIN and not is_web_token and (encoded := decoded_end(run)) is not None:
         return Head(begin + encoded.start, end, True, True) if _is_open(encoded.text) else None
     if opened is not None:
         return Head(begin + opened, end, is_marked=True)
-    if _is_in_body(text, begin, end):
+    if is_in_body or (len(run) in _BODY_LINE_CHARS and _BODY_LINE.fullmatch(run) and _ENCODES.search(run)):
         return None
     if is_beginning(run) or run.isdigit() or (len(run) >= _RANDOM_CHARS_MIN and not is_wordy(run)):
         return Head(begin, end, is_marked=False)
