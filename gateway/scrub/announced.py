@@ -8,6 +8,7 @@ The walk goes from left to right over closed units and never looks back, so it c
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Final
 
@@ -22,7 +23,7 @@ from gateway.scrub.judge import (
 )
 from gateway.scrub.placeholder import PLACEHOLDER
 from gateway.scrub.rules import SecretSpan
-from gateway.scrub.states import StepResult
+from gateway.scrub.states import State, StepResult
 from gateway.scrub.view import is_cjk, unit_end
 from gateway.scrub.words import Announcement, KeywordFamily, is_announcing, vocabulary
 
@@ -157,55 +158,38 @@ _NAMED_KEY_CHARS_MIN: Final = 16
 """Somebody's key (`acme_key`), not any key, may be shorter than the judge asks of a vague word."""
 
 
-class AnnouncedValue:
+@dataclass(slots=True)
+class AnnouncedValue(State):
     """State: an announcing word was read, its value is expected."""
 
-    __slots__ = (
-        "_begun_at",
-        "_bond",
-        "_bond_of_complement",
-        "_family",
-        "_fillers",
-        "_in_list",
-        "_is_argument",
-        "_is_below",
-        "_is_fresh",
-        "_is_named",
-        "_is_pair_open",
-        "_list_quote",
-        "_must_be_quoted",
-        "_needs_end_tag",
-        "_needs_sign",
-        "_newlines",
-        "_quote",
-        "_rest_read",
-        "_word",
-    )
+    POSITIONS = ("_begun_at",)
 
-    def __init__(self, announcement: Announcement, *, bond: Bond = Bond.ADJACENT) -> None:
-        self._family = announcement.family
-        self._begun_at = announcement.end
-        self._word = announcement
-        self._needs_sign = announcement.needs_sign
-        self._is_pair_open = False
-        self._is_argument = announcement.is_argument
-        self._is_named = announcement.is_named
-        self._needs_end_tag = False
-        self._must_be_quoted = False
-        self._bond = max(bond, Bond.SAID) if announcement.is_header else bond
-        self._bond_of_complement: Bond | None = None
-        self._fillers = 0
-        self._newlines = 0
-        self._is_below = False
-        self._quote = ""
-        self._is_fresh = True
-        self._rest_read = ""
-        self._in_list = False
-        self._list_quote = ""
+    _word: Announcement
+    _bond: Bond = Bond.ADJACENT
+    _family: KeywordFamily = field(init=False)
+    _begun_at: int = field(init=False)
+    _needs_sign: bool = field(init=False)
+    _is_argument: bool = field(init=False)
+    _is_named: bool = field(init=False)
+    _is_pair_open: bool = False
+    _needs_end_tag: bool = False
+    _must_be_quoted: bool = False
+    _bond_of_complement: Bond | None = None
+    _fillers: int = 0
+    _newlines: int = 0
+    _is_below: bool = False
+    _quote: str = ""
+    _is_fresh: bool = True
+    _rest_read: str = ""
+    _in_list: bool = False
+    _list_quote: str = ""
 
-    def moved(self, by: int) -> None:
-        """Shift all positions: the text lost `by` characters at its front."""
-        self._begun_at -= by
+    def __post_init__(self) -> None:
+        word = self._word
+        self._family, self._begun_at, self._needs_sign = word.family, word.end, word.needs_sign
+        self._is_argument, self._is_named = word.is_argument, word.is_named
+        if word.is_header:
+            self._bond = max(self._bond, Bond.SAID)
 
     def step(self, text: str, at: int, end: int, *, is_last: bool) -> StepResult:
         """See `State.step`."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -86,41 +86,34 @@ class LineRule:
         ]
 
 
-class RuledLines:
+@dataclass(slots=True)
+class RuledLines(State):
     """State: an anchor of a rule was read, and its line is matched when it is whole; then, line by line, those below.
 
     A line that is none of the rule's is given back to the machine, which comes here again at `due_at`.
     """
 
-    __slots__ = (
-        "_columns",
-        "_cuts",
-        "_is_below",
-        "_is_under_head",
-        "_misses",
-        "_rows",
-        "_rule",
-        "due_at",
-        "interrupted",
-    )
+    POSITIONS = ("due_at",)
 
-    def __init__(self, rule: LineRule) -> None:
-        self.due_at: int | None = None
-        """Where the next line begins that may belong to the rule; None: nowhere."""
-        self.interrupted: State | None = None
-        """What was open at the end of the line above, and goes on if this line is none of the rule's."""
-        self._rule = rule
-        self._columns: Mapping[int, KeywordFamily] = {}
-        self._cuts: list[SecretSpan] = []
-        self._is_below = False
-        self._is_under_head = rule.head is None
-        self._misses = 0
-        self._rows = 0
+    _rule: LineRule
+    due_at: int | None = None
+    """Where the next line begins that may belong to the rule; None: nowhere."""
+    interrupted: State | None = None
+    """What was open at the end of the line above, and goes on if this line is none of the rule's."""
+    _columns: Mapping[int, KeywordFamily] = field(default_factory=dict)
+    _cuts: list[SecretSpan] = field(default_factory=list)
+    """Secrets of the line that was read: all are cut before more of the text is."""
+    _is_below: bool = False
+    _is_under_head: bool = False
+    _misses: int = 0
+    _rows: int = 0
+
+    def __post_init__(self) -> None:
+        self._is_under_head = self._rule.head is None
 
     def moved(self, by: int) -> None:
-        """Shift all positions: the text lost `by` characters at its front."""
-        self._cuts = [cut._replace(start=cut.start - by, end=cut.end - by) for cut in self._cuts]
-        self.due_at = None if self.due_at is None else self.due_at - by
+        """Shift the positions of what it interrupted, too."""
+        super(RuledLines, self).moved(by)
         if self.interrupted is not None:
             self.interrupted.moved(by)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 from gateway.scrub.announced import REACH_CHARS
@@ -229,14 +230,33 @@ def _apart(known: Sequence[SecretSpan], others: Iterable[SecretSpan]) -> Iterato
             yield span
 
 
+class Opening(NamedTuple):
+    """Where in the text something begins that a state is to read."""
+
+    at: int
+    rank: int
+    """Of two that begin together the lower one is read."""
+    what: LineRule | Candidate | Announcement | None
+    """None: a block of lines, which may be a key."""
+
+
+_BY_PLACE: Final = itemgetter(0, 1)
+_BEFORE_SPANS: Final = 2
+"""Openings of a lower rank come before a secret that begins where they do."""
+
+
 class Lookahead(NamedTuple):
     """What the closed text holds from here on, the next of each last."""
 
     spans: list[SecretSpan]
-    words: list[Announcement]
-    blocks: list[int]
-    candidates: list[Candidate]
-    lines: list[tuple[int, LineRule]]
+    openings: list[Opening]
+
+    def next_opening(self, end: int) -> Opening | None:
+        """Return the opening that comes before the next secret and before `end`."""
+        opening = self.openings[-1] if self.openings else None
+        span_at = self.spans[-1].start if self.spans else end
+        is_first = opening is not None and (opening.at, opening.rank >= _BEFORE_SPANS) <= (span_at, False)
+        return opening if is_first and opening is not None and opening.at < end else None
 
     def add(self, others: Sequence[SecretSpan]) -> None:
         """Put more secrets between those that are known, apart from the ones that overlap them."""
@@ -244,26 +264,12 @@ class Lookahead(NamedTuple):
             known = self.spans[::-1]
             self.spans[:] = sorted((*known, *_apart(known, others)), reverse=True)
 
-    def extend(self, earlier: Lookahead) -> None:
-        """Put what stands in the text before this one in front of it."""
-        self.spans.extend(earlier.spans)
-        self.words.extend(earlier.words)
-        self.blocks.extend(earlier.blocks)
-        self.candidates.extend(earlier.candidates)
-        self.lines.extend(earlier.lines)
-
     def pass_by(self, at: int) -> None:
         """Drop what begins before `at`."""
         while self.spans and self.spans[-1].start < at:
             self.spans.pop()
-        while self.words and self.words[-1].start < at:
-            self.words.pop()
-        while self.blocks and self.blocks[-1] < at:
-            self.blocks.pop()
-        while self.candidates and self.candidates[-1].start < at:
-            self.candidates.pop()
-        while self.lines and self.lines[-1][0] < at:
-            self.lines.pop()
+        while self.openings and self.openings[-1].at < at:
+            self.openings.pop()
 
 
 class _Run(NamedTuple):
@@ -316,19 +322,17 @@ class LookaheadScanner:
         """
         anchors, places, blocks, line_places = self._chart.anchors_in(text, lowered, start, end)
         spans = self._spans(text, start, end, anchors, certain)
-        words: list[Announcement] = []
+        openings = [Opening(at, 0, rule) for at, stop in line_places if (rule := rule_at(text, at, stop))]
+        openings += [Opening(at, 1, None) for at in blocks]
+        if places or not is_last:
+            values_before = candidates(text, lowered, start, end, places, is_last=is_last)
+            openings += [Opening(each.start, 2, each) for each in values_before]
         if places and (telling := without_talk(text, lowered, places, end, is_last=is_last)):
             borders = frozenset((border, *(span.end for span in spans)))
-            words = list(announcements(text, lowered, telling, end, borders))
+            openings += [Opening(each.start, 3, each) for each in announcements(text, lowered, telling, end, borders)]
+        openings.sort(key=_BY_PLACE, reverse=True)
         spans.reverse()
-        words.reverse()
-        blocks.reverse()
-        values_before = (
-            list(candidates(text, lowered, start, end, places, is_last=is_last)) if places or not is_last else []
-        )
-        values_before.reverse()
-        ruled = [(at, rule) for at, stop in reversed(line_places) if (rule := rule_at(text, at, stop))]
-        return Lookahead(spans, words, blocks, values_before, ruled)
+        return Lookahead(spans, openings)
 
     def first_suspect(self, text: str, lowered: str, start: int, end: int) -> int:
         """Return the position in `text[start:end]` of the first thing that a secret may begin with; `end` if there is

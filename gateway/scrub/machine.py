@@ -14,15 +14,16 @@ from typing import Final
 
 from gateway.contracts.messages import Finding
 from gateway.scrub.known import KnownValues
-from gateway.scrub.lines import RuledLines, open_anchor
+from gateway.scrub.lines import LineRule, RuledLines, open_anchor
 from gateway.scrub.lookahead import Lookahead, LookaheadScanner, anchor_finder
 from gateway.scrub.met import FoundValues, MetInChat
 from gateway.scrub.mnemonic import ListedRun
 from gateway.scrub.openings import TableColumn, opened_by
 from gateway.scrub.placeholder import Placeholders
 from gateway.scrub.rules import RuleBook, SecretSpan
-from gateway.scrub.states import KeyBlock, State, ValueBeforeKeyword
+from gateway.scrub.states import Candidate, KeyBlock, State, ValueBeforeKeyword
 from gateway.scrub.view import CONTEXT_CHARS, RUN_CHARS_MAX, View, closed_until
+from gateway.scrub.words import Announcement
 from gateway.scrub.wrapped import WrappedTokens
 
 _REST_OF_SECRET: Final = re.compile(r"[A-Za-z0-9+/=_.~-]+", re.ASCII)
@@ -230,7 +231,8 @@ class Machine:
         if self._met is not None:
             ahead.add(self._met.spans(text, start, end))
         if is_seen and self._ahead is not None:
-            ahead.extend(self._ahead)
+            ahead.spans.extend(self._ahead.spans)
+            ahead.openings.extend(self._ahead.openings)
         self._ahead, self._limit = ahead, end
         while True:
             ahead.pass_by(self._at)
@@ -244,33 +246,29 @@ class Machine:
 
     def _begin(self, text: str, end: int, ahead: Lookahead) -> bool:
         """Go to the next thing that matters. False: there is none up to `end`."""
-        span_at = ahead.spans[-1].start if ahead.spans else end
-        word_at = ahead.words[-1].start if ahead.words else end
-        block_at = ahead.blocks[-1] if ahead.blocks else end
-        candidate_at = ahead.candidates[-1].start if ahead.candidates else end
-        line_at = ahead.lines[-1][0] if ahead.lines else end
+        opening = ahead.next_opening(end)
+        next_at = opening.at if opening else ahead.spans[-1].start if ahead.spans else end
         due_at = max(self._due.due_at or 0, self._at) if self._due is not None else end
-        nearest = min(span_at, word_at, block_at, candidate_at, line_at, due_at)
-        if nearest == end:
+        if min(due_at, next_at) >= end:
             self._at = end
             return False
-        if nearest == due_at:
+        if self._due is not None and due_at <= next_at:
             self._at, self._state, self._due = due_at, self._due, None
-        elif nearest == line_at:
-            self._at = line_at
-            self._state = RuledLines(ahead.lines.pop()[1])
-        elif nearest == block_at:
-            self._at = block_at
-            self._state = KeyBlock(block_at)
-        elif nearest == span_at:
+        elif opening is None:
             self._cut(text, ahead.spans[-1])
-        elif nearest == candidate_at:
-            self._at = candidate_at
-            self._state = ValueBeforeKeyword(ahead.candidates.pop())
         else:
-            word = ahead.words[-1]
-            self._at = word.end
-            self._state = opened_by(word, text)
+            ahead.openings.pop()
+            self._at = opening.at
+            match opening.what:
+                case LineRule() as rule:
+                    self._state = RuledLines(rule)
+                case Candidate() as candidate:
+                    self._state = ValueBeforeKeyword(candidate)
+                case Announcement() as word:
+                    self._at = word.end
+                    self._state = opened_by(word, text)
+                case _:
+                    self._state = KeyBlock(opening.at)
         return True
 
     def _go_on(self, state: State, text: str, end: int, ahead: Lookahead, *, is_last: bool) -> bool:
@@ -281,8 +279,12 @@ class Machine:
         if due_at is not None and step.waits:
             due_at = None
             step = state.step(text, self._at, end, is_last=is_last)
-        is_whole_line = isinstance(state, RuledLines) or (isinstance(state, TableColumn) and state.has_rows)
-        while step.cut and is_whole_line and ahead.spans and ahead.spans[-1].end <= step.cut.start:
+        while (
+            step.cut
+            and isinstance(state, RuledLines | TableColumn)
+            and ahead.spans
+            and ahead.spans[-1].end <= step.cut.start
+        ):
             self._cut(text, ahead.spans.pop())
         if ahead.spans and not isinstance(state, KeyBlock):
             reached = step.cut.end if step.cut else step.at
@@ -294,6 +296,9 @@ class Machine:
         if step.cut is not None:
             self._cut(text, step.cut)
         self._at = step.at
+        if step.becomes is not None:
+            self._state = step.becomes
+            return True
         if step.is_over:
             self._close(state)
             return True

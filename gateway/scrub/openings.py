@@ -6,6 +6,7 @@ identified by '…'      log in with bob / …      sshpass -p … ssh bob@box
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from typing import Final
 
 from gateway.scrub.announced import AnnouncedValue
@@ -46,43 +47,26 @@ _BETWEEN_CELLS: Final = tuple(map(re.compile, (r"\|", r"\t", ";", ",", r"[ \t]{2
 """Signs that part the cells, those first that are no part of a text."""
 
 
-class TableColumn:
+@dataclass(slots=True)
+class TableColumn(State):
     """State: an announcing word stands where the head of a column may stand."""
 
-    __slots__ = ("_between", "_cells", "_columns", "_cuts", "_rows", "_value", "_word")
-
-    def __init__(self, word: Announcement) -> None:
-        self._word = word
-        self._value: AnnouncedValue | None = None
-        self._between: re.Pattern[str] | None = None
-        self._cells = 0
-        self._columns: dict[int, KeywordFamily] = {}
-        self._rows = 0
-        self._cuts: list[SecretSpan] = []
-
-    def moved(self, by: int) -> None:
-        """Shift all positions: the text lost `by` characters at its front."""
-        self._word = self._word._replace(start=self._word.start - by, end=self._word.end - by)
-        self._cuts = [cut._replace(start=cut.start - by, end=cut.end - by) for cut in self._cuts]
-        if self._value is not None:
-            self._value.moved(by)
-
-    @property
-    def has_rows(self) -> bool:
-        """Tell whether the header was read, so that the rows are read one by one."""
-        return self._between is not None
+    _word: Announcement
+    """It ends where the machine is until the header is read, whatever its own positions say by then."""
+    _between: re.Pattern[str] | None = None
+    _cells: int = 0
+    _columns: dict[int, KeywordFamily] = field(default_factory=dict)
+    _rows: int = 0
+    _cuts: list[SecretSpan] = field(default_factory=list)
 
     def step(self, text: str, at: int, end: int, *, is_last: bool) -> StepResult:
         """See `State.step`. Without a header it is any announced value."""
-        if self._value is not None:
-            return self._value.step(text, at, end, is_last=is_last)
         if self._between is None:
             below = self._below_header(text, at, end, is_last=is_last)
             if below is None:
                 return StepResult(at, waits=True)
             if below < 0:
-                self._value = AnnouncedValue(self._word)
-                return self._value.step(text, at, end, is_last=is_last)
+                return StepResult(at, becomes=AnnouncedValue(self._word._replace(end=at)))
             at = below
         return self._read_rows(text, at, end, is_last=is_last)
 
@@ -104,18 +88,19 @@ class TableColumn:
         head = text[line : below - 1]
         for between in _BETWEEN_CELLS:
             if between.search(head.strip()):
-                return self._columns_of(text, line, below, end, between, is_last=is_last)
+                return self._columns_of(text, (line, at, below), end, between, is_last=is_last)
         return -1
 
     def _columns_of(
-        self, text: str, line: int, below: int, end: int, between: re.Pattern[str], *, is_last: bool
+        self, text: str, head: tuple[int, int, int], end: int, between: re.Pattern[str], *, is_last: bool
     ) -> int | None:
+        line, word_end, below = head
         heads = _cells(text, line, below - 1, between)
         columns: dict[int, KeywordFamily] = {}
         for which, (start, stop) in enumerate(heads):
             if not _HEADER.fullmatch(text, start, stop):
                 return -1
-            family = self._word.family if stop == self._word.end else family_of_name(text[start:stop])
+            family = self._word.family if stop == word_end else family_of_name(text[start:stop])
             if family in _OF_COLUMNS:
                 columns[which] = family
         row_end = _line_end(text, below, end, is_last=is_last)
@@ -222,46 +207,38 @@ def opened_by(word: Announcement, text: str) -> State:
     return TableColumn(word) if may_be_head(word, text) else AnnouncedValue(word)
 
 
-class Phrase:
+class Phrase(State):
     """State: the first word of a phrase was read; does the second follow?"""
 
-    __slots__ = ("_first", "_value")
+    __slots__ = ("_first",)
 
     def __init__(self, first: Announcement) -> None:
         self._first = first
-        self._value: State | None = None
-
-    def moved(self, by: int) -> None:
-        """Shift all positions: the text lost `by` characters at its front."""
-        if self._value is not None:
-            self._value.moved(by)
 
     def step(self, text: str, at: int, end: int, *, is_last: bool) -> StepResult:
         """See `State.step`."""
-        if self._value is None:
-            between = BETWEEN_WORDS.match(text, at, end)
-            second_at = between.end() if between else at
-            if second_at == end and not is_last:
-                return StepResult(at, waits=True)
-            second = SECOND_WORD.match(text, second_at, end)
-            family = vocabulary().together[self._first.word].get(second.group().lower()) if second else None
-            if second and family is KeywordFamily.LOGIN:
-                self._value = LoginPair(second.end())
-                at = second.end()
-            elif second and family:
-                at = second.end()
-                self._value = AnnouncedValue(self._first._replace(end=at, family=family, needs_sign=False))
-            elif self._first.family is KeywordFamily.PHRASE:
-                return StepResult(at, is_over=True)
-            else:
-                self._value = AnnouncedValue(self._first._replace(end=at))
-        return self._value.step(text, at, end, is_last=is_last)
+        between = BETWEEN_WORDS.match(text, at, end)
+        second_at = between.end() if between else at
+        if second_at == end and not is_last:
+            return StepResult(at, waits=True)
+        second = SECOND_WORD.match(text, second_at, end)
+        family = vocabulary().together[self._first.word].get(second.group().lower()) if second else None
+        if second and family is KeywordFamily.LOGIN:
+            return StepResult(second.end(), becomes=LoginPair(second.end()))
+        if second and family:
+            value = self._first._replace(end=second.end(), family=family, needs_sign=False)
+            return StepResult(second.end(), becomes=AnnouncedValue(value))
+        if self._first.family is KeywordFamily.PHRASE:
+            return StepResult(at, is_over=True)
+        return StepResult(at, becomes=AnnouncedValue(self._first._replace(end=at)))
 
 
-class LoginPair:
+class LoginPair(State):
     """State: a name is expected, and behind a separator its password."""
 
     __slots__ = ("_begun_at", "_has_name", "_is_separated", "_words")
+
+    POSITIONS = ("_begun_at",)
 
     _CONNECTS: Final = re.compile(r"[:=—–-]{1,2}\Z|[:=]|[*_`\"']{1,2}")
     _WORD: Final = re.compile(r"[^\W\d_]{1,20}(?=[:,]?\Z)")
@@ -276,10 +253,6 @@ class LoginPair:
         self._has_name = False
         self._is_separated = False
         self._words = 0
-
-    def moved(self, by: int) -> None:
-        """Shift all positions: the text lost `by` characters at its front."""
-        self._begun_at -= by
 
     def step(self, text: str, at: int, end: int, *, is_last: bool) -> StepResult:
         """See `State.step`."""
@@ -338,10 +311,12 @@ class LoginPair:
         return StepResult(at, is_over=True)
 
 
-class CommandLine:
+class CommandLine(State):
     """State: the name of a program was read, one of whose options takes a password."""
 
-    __slots__ = ("_begun_at", "_options", "_value")
+    __slots__ = ("_begun_at", "_options")
+
+    POSITIONS = ("_begun_at",)
 
     _NAME: Final = re.compile(r"[\"']?[\w.@+-]{1,64}[:%]")
     _ENDS: Final = frozenset("\n|;&")
@@ -351,27 +326,20 @@ class CommandLine:
     def __init__(self, word: Announcement) -> None:
         self._begun_at = word.end
         self._options = vocabulary().options[word.word]
-        self._value: AnnouncedValue | None = None
-
-    def moved(self, by: int) -> None:
-        """Shift all positions: the text lost `by` characters at its front."""
-        self._begun_at -= by
-        if self._value is not None:
-            self._value.moved(by)
 
     def step(self, text: str, at: int, end: int, *, is_last: bool) -> StepResult:
         """See `State.step`."""
-        while at < end and self._value is None:
+        while at < end:
             unit = unit_end(text, at, min(end, at + _REACH_CHARS))
             if at - self._begun_at > _REACH_CHARS or text[at] in self._ENDS:
                 return StepResult(at, is_over=True)
             option = self._option(text, at, unit)
             if option is None and announces_more(text[at:unit]) and not text.startswith("__", at):
                 return StepResult(at, is_over=True)
-            at = option or unit
             if option is not None:
-                self._value = AnnouncedValue(self._announcement(at), bond=Bond.SAID)
-        return self._value.step(text, at, end, is_last=is_last) if self._value else StepResult(at)
+                return StepResult(option, becomes=AnnouncedValue(self._announcement(option), Bond.SAID))
+            at = unit
+        return StepResult(at)
 
     def _option(self, text: str, at: int, unit: int) -> int | None:
         """Return the end of an option that begins here, None if none does."""

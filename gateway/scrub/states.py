@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import tomllib
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from typing import ClassVar, Final, NamedTuple
 
 from gateway.scrub.judge import Bond, is_secret
 from gateway.scrub.placeholder import PLACEHOLDER
@@ -20,28 +21,37 @@ class StepResult(NamedTuple):
     """How far a state came in the closed text.
 
     `at` is the new position; `cut` a secret that ends at or before it. `waits` means: no verdict without
-    more text, and nothing from `at` on may leave. `is_over` gives the text from `at` on back to the machine.
+    more text, and nothing from `at` on may leave. `is_over` gives the text from `at` on back to the machine;
+    `becomes` is the state that reads on in place of this one.
     """
 
     at: int
     is_over: bool = False
     waits: bool = False
     cut: SecretSpan | None = None
+    becomes: State | None = None
 
 
-class State(Protocol):
+class State(ABC):
     """Something open that spans several units: an announced value, a key block, a list of cookies."""
 
+    __slots__ = ()
+
+    POSITIONS: ClassVar[tuple[str, ...]] = ()
+    """The attributes that are positions in the text, or None."""
+
+    @abstractmethod
     def step(self, text: str, at: int, end: int, *, is_last: bool) -> StepResult:
         """Read on in `text[at:end]`, which consists of closed units; `is_last` says that nothing follows.
 
         The outcome may depend on the text alone, never on where `end` happens to be.
         """
-        ...
 
     def moved(self, by: int) -> None:
         """Shift all positions: the text lost `by` characters at its front."""
-        ...
+        for name in self.POSITIONS:
+            if (position := getattr(self, name)) is not None:
+                setattr(self, name, position - by)
 
 
 # Private keys in armour: `-----BEGIN … PRIVATE KEY-----`, swallowed to their END.
@@ -83,22 +93,16 @@ _ENDS: Final = re.compile(
 )
 
 
-class KeyBlock:
+class KeyBlock(State):
     """State: a line that begins a block was seen. Nothing of it leaves until it is known what it is."""
 
-    __slots__ = ("_begin", "_read_until")
+    __slots__ = POSITIONS = ("_begin", "_read_until")
 
     RULE: Final = "pem"
 
     def __init__(self, begin: int) -> None:
         self._begin = begin
         self._read_until: int | None = None
-
-    def moved(self, by: int) -> None:
-        """Shift all positions: the text lost `by` characters at its front."""
-        self._begin -= by
-        if self._read_until is not None:
-            self._read_until -= by
 
     def step(self, text: str, at: int, end: int, *, is_last: bool) -> StepResult:
         """See `State.step`. `at` stays at the beginning of the block until there is a verdict."""
@@ -215,19 +219,13 @@ def _run_start(text: str, place: int) -> int:
     return place - len(before) + len(before.rstrip(_PRINTABLE))
 
 
-class ValueBeforeKeyword:
+class ValueBeforeKeyword(State):
     """State: a value that looks made was read; is it announced behind?"""
 
-    __slots__ = ("_after", "_end", "_start")
+    __slots__ = POSITIONS = ("_after", "_end", "_start")
 
     def __init__(self, candidate: Candidate) -> None:
         self._start, self._end, self._after = candidate
-
-    def moved(self, by: int) -> None:
-        """Shift all positions: the text lost `by` characters at its front."""
-        self._start -= by
-        self._end -= by
-        self._after -= by
 
     def step(self, text: str, at: int, end: int, *, is_last: bool) -> StepResult:
         """See `State.step`."""
@@ -347,26 +345,20 @@ _COOKIE_CHARS_MIN: Final = 8
 _BETWEEN_CHARS_MAX: Final = 32
 
 
-class CookieLine:
+class CookieLine(State):
     """State: the name of a cookie header was read."""
 
-    __slots__ = ("_value",)
+    __slots__ = POSITIONS = ("_value_at", "_value_end")
 
     RULE: Final = "named/session"
 
     def __init__(self) -> None:
-        self._value = (0, 0)
-
-    def moved(self, by: int) -> None:
-        """Shift all positions: the text lost `by` characters at its front."""
-        start, end = self._value
-        self._value = start - by, end - by
+        self._value_at = self._value_end = 0
 
     def step(self, text: str, at: int, end: int, *, is_last: bool) -> StepResult:
         """See `State.step`. Of a value that begins with a token that goes first, and then the rest."""
-        begun_at, value_end = self._value
-        if begun_at < at < value_end:
-            return StepResult(value_end, cut=SecretSpan(at, value_end, self.RULE))
+        if self._value_at < at < self._value_end:
+            return StepResult(self._value_end, cut=SecretSpan(at, self._value_end, self.RULE))
         while at < end:
             if between := _BETWEEN.match(text, at, unit_end(text, at, min(end, at + _BETWEEN_CHARS_MAX))):
                 at = between.end()
@@ -378,8 +370,8 @@ class CookieLine:
             value = pair["value"]
             is_secret = len(value) >= _COOKIE_CHARS_MIN and not is_placeholder(value)
             if is_secret and pair["name"].lower() not in _ATTRIBUTES:
-                self._value = pair.span("value")
-                return StepResult(at, cut=SecretSpan(*self._value, self.RULE))
+                self._value_at, self._value_end = pair.span("value")
+                return StepResult(at, cut=SecretSpan(self._value_at, self._value_end, self.RULE))
         return StepResult(at)
 
 
@@ -408,19 +400,17 @@ _ASSIGNS: Final = re.compile(r"[=:\"'`(,>]")
 _VENDOR_WORD: Final = re.compile(r"[A-Z]?[a-z]+\d*|[A-Z]+\d*", re.ASCII)
 
 
-class NearVendor:
+class NearVendor(State):
     """State: the name of a vendor was read; its secret may follow on this line."""
 
     __slots__ = ("_begun_at", "_is_assigned", "_is_fresh")
+
+    POSITIONS = ("_begun_at",)
 
     def __init__(self, begun_at: int) -> None:
         self._begun_at = begun_at
         self._is_assigned = False
         self._is_fresh = True
-
-    def moved(self, by: int) -> None:
-        """Shift all positions: the text lost `by` characters at its front."""
-        self._begun_at -= by
 
     def step(self, text: str, at: int, end: int, *, is_last: bool) -> StepResult:
         """See `State.step`."""
