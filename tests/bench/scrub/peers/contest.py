@@ -35,7 +35,7 @@ def beside_others(seed: int, rows: int, *, is_quick: bool) -> Measured:
     lines = [f"{'':16} {'recall':>9} {'false alarms':>13} {'p50':>9} {'p99':>9}"]
     for name in ("ours", *SCANNERS):
         try:
-            removal = _ours if name == "ours" else _theirs(name)
+            removal = _ours if name == "ours" else answers_of(name)
             answers = removal([*(text for text, _ in secrets), *harmless, *mix])
         except (OSError, subprocess.SubprocessError) as error:
             lines.append(f"{name:16} not measured: {type(error).__name__}")
@@ -61,7 +61,7 @@ def _ours(texts: Sequence[str]) -> list[Answer]:
     return answers
 
 
-def _theirs(name: str) -> Removal:
+def answers_of(name: str) -> Removal:
     """A scanner only finds: what it finds is taken out of the text here."""
     python = interpreter(HERE / "scanners.lock")
 

