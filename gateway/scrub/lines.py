@@ -93,7 +93,7 @@ class RuledLines(State):
     A line that is none of the rule's is given back to the machine, which comes here again at `due_at`.
     """
 
-    POSITIONS = ("due_at",)
+    POSITIONS = ("due_at", "interrupted")
 
     _rule: LineRule
     due_at: int | None = None
@@ -110,12 +110,6 @@ class RuledLines(State):
 
     def __post_init__(self) -> None:
         self._is_under_head = self._rule.head is None
-
-    def moved(self, by: int) -> None:
-        """Shift the positions of what it interrupted, too."""
-        super(RuledLines, self).moved(by)
-        if self.interrupted is not None:
-            self.interrupted.moved(by)
 
     def waits(self, text: str, at: int, end: int, *, is_last: bool) -> bool:
         """Tell whether the line at `at` is not whole yet: until then there is nothing to look for."""

@@ -447,8 +447,10 @@ class RuleBook:
 
     def may_begin(self, text: str, at: int, literal: str, end: int) -> bool:
         """Tell whether the body of a rule follows an anchor of `text[:end]`."""
-        rules = self.by_anchor.get(literal)
-        return rules is None or any(rule.may_begin(text, at, end) for rule in rules)
+        for rule in self.by_anchor.get(literal, ()):
+            if rule.may_begin(text, at, end):
+                return True
+        return literal not in self.by_anchor
 
     def beginning_with(self, text: str, at: int, literal: str) -> Iterator[SecretRule]:
         """Yield the rules that may begin at `at`, where `literal` is the longest anchor, the most specific first."""

@@ -38,7 +38,7 @@ class State(ABC):
     __slots__ = ()
 
     POSITIONS: ClassVar[tuple[str, ...]] = ()
-    """The attributes that are positions in the text, or None."""
+    """The attributes that are positions in the text, states that have some, or None."""
 
     @abstractmethod
     def step(self, text: str, at: int, end: int, *, is_last: bool) -> StepResult:
@@ -50,7 +50,10 @@ class State(ABC):
     def moved(self, by: int) -> None:
         """Shift all positions: the text lost `by` characters at its front."""
         for name in self.POSITIONS:
-            if (position := getattr(self, name)) is not None:
+            position = getattr(self, name)
+            if isinstance(position, State):
+                position.moved(by)
+            elif position is not None:
                 setattr(self, name, position - by)
 
 
@@ -324,23 +327,8 @@ class ValueBeforeKeyword(State):
 
 _PAIR: Final = re.compile(r"(?P<name>[A-Za-z0-9_.$-]{1,64})=(?P<value>[!#-&(-:<-\[\]-~]{1,4096})", re.ASCII)
 _BETWEEN: Final = re.compile(r"[ \t;:\"'=]+|(?:HttpOnly|Secure|Partitioned)(?=;|\Z)", re.IGNORECASE)
-_ATTRIBUTES: Final = frozenset(
-    [
-        "path",
-        "domain",
-        "expires",
-        "max-age",
-        "samesite",
-        "priority",
-        "lang",
-        "locale",
-        "theme",
-        "version",
-        "tz",
-        "timezone",
-        "currency",
-    ]
-)
+_ATTRIBUTES: Final = frozenset(["path", "domain", "expires", "max-age", "samesite", "priority", "version"])
+_PREFERENCES: Final = frozenset(["lang", "locale", "theme", "tz", "timezone", "currency"])
 _COOKIE_CHARS_MIN: Final = 8
 _BETWEEN_CHARS_MAX: Final = 32
 
@@ -369,7 +357,7 @@ class CookieLine(State):
             at = pair.end()
             value = pair["value"]
             is_secret = len(value) >= _COOKIE_CHARS_MIN and not is_placeholder(value)
-            if is_secret and pair["name"].lower() not in _ATTRIBUTES:
+            if is_secret and pair["name"].lower() not in _ATTRIBUTES | _PREFERENCES:
                 self._value_at, self._value_end = pair.span("value")
                 return StepResult(at, cut=SecretSpan(self._value_at, self._value_end, self.RULE))
         return StepResult(at)

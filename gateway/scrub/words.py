@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -214,9 +215,10 @@ def announcements(
     """The announcing words of `text[:end]` at the places where a search found one; `lowered` is the text in
     lower case, as long as the text.
 
-    `borders` are the ends of secrets: what stands before a word that begins there will be a placeholder.
+    `borders` are the ends of secrets: what stands before them will be a placeholder.
     """
     words = vocabulary()
+    edges = sorted(borders)
     for at, word_end in places:
         stop = word_end
         word = lowered[at:stop]
@@ -225,8 +227,11 @@ def announcements(
             stop = ending.end()
         if _goes_on(text, stop, end):
             continue
-        before = _PLACEHOLDER_END if at in borders else lowered[max(0, at - _LOOK_BACK_CHARS) : at]
-        is_tail = place is not KeywordForm.ANYWHERE and at not in borders and _goes_back(text, at)
+        count = bisect_right(edges, at)
+        floor = edges[count - 1] if count else -1
+        begins = max(0, at - _LOOK_BACK_CHARS)
+        before = lowered[begins:at] if floor < begins else _PLACEHOLDER_END + lowered[floor:at]
+        is_tail = place is not KeywordForm.ANYWHERE and at != floor and _goes_back(text, at)
         if is_tail and not (word in words.glued_to and words.glued_names.search(before)):
             continue
         if place is KeywordForm.TAIL and before[-1:] != "_":
@@ -235,7 +240,7 @@ def announcements(
             continue
         if family in _OF_VALUES and _announces_again(lowered, stop, end):
             continue
-        if word.isascii() and _is_encoded(text, at, stop, is_behind_secret=at in borders):
+        if word.isascii() and _is_encoded(text, max(begins, floor), at, stop):
             continue
         if _MENTIONED.search(before):
             continue
@@ -272,9 +277,9 @@ def announcements(
         )
 
 
-def _is_encoded(text: str, at: int, stop: int, *, is_behind_secret: bool) -> bool:
+def _is_encoded(text: str, begins: int, at: int, stop: int) -> bool:
     """Is this the middle of a certificate, a digest or a picture in base64, where any word may stand by chance?"""
-    before = None if is_behind_secret else _ENCODED.match(text[max(0, at - _LOOK_BACK_CHARS) : at][::-1])
+    before = _ENCODED.match(text[begins:at][::-1])
     after = _ENCODED.match(text, stop, stop + _LOOK_BACK_CHARS)
     start, end = at - (before.end() if before else 0), after.end() if after else stop
     return end - start >= _ENCODED_CHARS_MIN and all(kind.search(text, start, end) for kind in _ENCODED_KINDS)

@@ -11,12 +11,13 @@ from typing import Final
 from gateway.scrub import Scrubber
 from tests.bench.scrub.detection import Tally
 from tests.bench.scrub.goal import Goal, Measured
-from tests.scrubbing import ATTACKS, SPLITS, Sample, is_left, look_alikes, natural, positives, streamed
+from tests.scrubbing import ATTACKS, SPLITS, Sample, fill, is_left, look_alikes, natural, positives, streamed
 
 HOLD_MEAN_MAX: Final = 24
 HOLD_RARE_MAX: Final = 128
 FEED_RARE_MAX_US: Final = 100
 MEGABYTE_MAX_S: Final = 3.0
+ENCODED_LINES: Final = 60
 _RARE: Final = 0.99
 _ATTACKED: Final = 8
 
@@ -31,13 +32,23 @@ def in_pieces(scrubber: Scrubber, seeds: Sequence[int], rows: int) -> Measured:
             given = streamed(scrubber, split(sample.text, rng))
             differing.add(name, is_wrong="".join(given) != whole, example=sample.text)
             early.add(name, is_wrong=_leaks_early(sample, given, whole), example=sample.text)
-    mean, rare, feed_us = _held(scrubber, seeds, rows)
+    talk = [each.text for seed in seeds for each in (*look_alikes(seed, rows), *natural(seed, rows * 20))]
+    mean, rare, feed_us = _held(scrubber, talk)
+    encoded_mean, encoded_rare, _ = _held(scrubber, [fill("<base64:76>\n" * ENCODED_LINES, random.Random(1))])
     megabyte_s = _megabyte_of_one_letter(scrubber)
     goals = [
         _none(f"streams that differ from the whole, {len(SPLITS)} splits", differing),
         _none("streams that say a secret early", early),
         Goal(6, "held back on average", f"≤ {HOLD_MEAN_MAX} characters", f"{mean:.1f}", mean <= HOLD_MEAN_MAX),
         Goal(6, "held back, p99", f"≤ {HOLD_RARE_MAX} characters", f"{rare}", rare <= HOLD_RARE_MAX),
+        Goal(
+            6,
+            "on lines of base64, on average",
+            f"≤ {HOLD_MEAN_MAX}",
+            f"{encoded_mean:.1f}",
+            encoded_mean <= HOLD_MEAN_MAX,
+        ),
+        Goal(6, "on lines of base64, p99", f"≤ {HOLD_RARE_MAX}", f"{encoded_rare}", encoded_rare <= HOLD_RARE_MAX),
         Goal(6, "one feed, p99", f"≤ {FEED_RARE_MAX_US} µs", f"{feed_us:.0f} µs", feed_us <= FEED_RARE_MAX_US),
         Goal(6, "1 MB of one letter, by 8", "≤ 3 s", f"{megabyte_s:.2f} s", megabyte_s <= MEGABYTE_MAX_S),
     ]
@@ -57,15 +68,15 @@ def _leaks_early(sample: Sample, given: Sequence[str], whole: str) -> bool:
     return any(is_left(secret, said) and not is_left(secret, whole) for secret in sample.secrets)
 
 
-def _held(scrubber: Scrubber, seeds: Sequence[int], rows: int) -> tuple[float, int, float]:
+def _held(scrubber: Scrubber, texts: Sequence[str]) -> tuple[float, int, float]:
     """Characters held back after each piece (mean, p99), and what a feed takes (p99, in microseconds)."""
     held: list[int] = []
     took_ns: list[int] = []
-    for seed, split in itertools.product(seeds, SPLITS.values()):
-        rng = random.Random(seed)
-        for sample in itertools.chain(look_alikes(seed, rows), natural(seed, rows * 20)):
+    for split in SPLITS.values():
+        rng = random.Random(len(texts))
+        for text in texts:
             stream, back = scrubber.stream(), 0
-            for piece in split(sample.text, rng):
+            for piece in split(text, rng):
                 began_ns = time.thread_time_ns()
                 given = stream.feed(piece)
                 took_ns.append(time.thread_time_ns() - began_ns)
