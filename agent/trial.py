@@ -39,6 +39,7 @@ from gateway.contracts.messages import literal_text
 from gateway.contracts.sessions import Role, UsagePurpose
 from gateway.process import run_to_exit
 from gateway.scrub import Scrubber
+from gateway.scrub.own_rules import own_rules
 from gateway.telemetry.logs import configure_logs
 
 # One-shot programs of ours: asked one thing, they say the answer on standard output and end. They keep nothing.
@@ -51,7 +52,8 @@ def answer_once(asked: Callable[[Settings, Scrubber], Coroutine[Any, Any, str]])
 
     def program() -> None:
         loaded = load()
-        scrubber = Scrubber((*loaded.secrets, *secrets_in_files(loaded.settings, process_environment())))
+        keys = (*loaded.secrets, *secrets_in_files(loaded.settings, process_environment()))
+        scrubber = Scrubber(keys, own=own_rules(loaded.settings.scrub))
         process.use_scrubber(scrubber)
         configure_logs(scrubber, level="error", as_json=False)
         sys.stdout.write(f"{asyncio.run(asked(loaded.settings, scrubber))}\n")

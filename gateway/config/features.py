@@ -245,6 +245,24 @@ class ScrubSettings(Section):
         "generated into data_dir/placeholder-key, readable by its owner only.",
         json_schema_extra=_KEY,
     )
+    rules_file: Annotated[Path, AfterValidator(resolved)] | None = Field(
+        default=None,
+        description="TOML file with your own secret formats, in Trivet's format or in gitleaks'; the same on all "
+        "machines. Needs the extra `rules`. `trivet scrub --check FILE` tries one.",
+        json_schema_extra=expecting("empty or a path"),
+    )
+    allowed_values: tuple[str, ...] = Field(
+        default=(),
+        description="Texts that look like secrets and are none, such as the key of a test account: they stay. What is "
+        "a secret of Trivet's own goes all the same.",
+        json_schema_extra=expecting('a list of texts such as ["AKIAIOSFODNN7EXAMPLE"]'),
+    )
+    allowed_places: tuple[str, ...] = Field(
+        default=(),
+        description="Where the rules of rules_file remove nothing: session keys as /where shows them, or their "
+        "beginnings, such as discord or slack:U1. Trivet's own rules apply everywhere.",
+        json_schema_extra=expecting('a list of session keys or their beginnings such as ["telegram:123"]'),
+    )
     vault: VaultSettings = VaultSettings()
 
 

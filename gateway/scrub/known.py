@@ -161,6 +161,20 @@ _GAP_CHARS_MAX: Final = 20
 _CUT_CHARS: Final = 3
 
 
+def united(spans: Iterable[SecretSpan]) -> list[SecretSpan]:
+    """Return the spans in order, where those that overlap are one, so that nothing of either is left. One with a known
+    value in it is known, else it is the first one's."""
+    whole: list[SecretSpan] = []
+    for span in sorted(spans):
+        if whole and span.start < whole[-1].end:
+            last = whole[-1]
+            rule = RULE if RULE in (last.rule, span.rule) else last.rule
+            whole[-1] = SecretSpan(last.start, max(last.end, span.end), rule)
+        else:
+            whole.append(span)
+    return whole
+
+
 class KnownValues:
     """Exact search for a fixed set of secrets. Empty is cheap."""
 

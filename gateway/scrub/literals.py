@@ -20,7 +20,7 @@ with contextlib.suppress(ImportError):
 Hit = tuple[int, int, int]
 """Which of the literals stands there, where it begins and where it ends."""
 
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+SURROGATE: Final = re.compile("[\ud800-\udfff]")
 """A half of a character, which Python's text may hold and UTF-8 may not."""
 
 
@@ -74,7 +74,7 @@ class AutomatonFinder:
         try:
             hits = self._automaton.find_matches_as_indexes(piece, overlapping=True)
         except UnicodeEncodeError:
-            hits = self._automaton.find_matches_as_indexes(_SURROGATE.sub("\ufffd", piece), overlapping=True)
+            hits = self._automaton.find_matches_as_indexes(SURROGATE.sub("\ufffd", piece), overlapping=True)
         if len(hits) > 1:
             hits.sort(key=_BY_PLACE)
         return [(which, at + start, stop + start) for which, at, stop in hits] if start else hits

@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import Final, NamedTuple
 
 from gateway.scrub.announced import REACH_CHARS
-from gateway.scrub.known import KnownValues
+from gateway.scrub.known import KnownValues, united
 from gateway.scrub.lines import LineRule, line_rules, rule_at
 from gateway.scrub.literals import finder
 from gateway.scrub.mnemonic import seed_phrases
@@ -263,6 +263,10 @@ class Lookahead(NamedTuple):
         if others:
             known = self.spans[::-1]
             self.spans[:] = sorted((*known, *_apart(known, others)), reverse=True)
+
+    def cover(self, others: Sequence[SecretSpan]) -> None:
+        """Put in more secrets; one that overlaps what is known becomes one with it."""
+        self.spans[:] = reversed(united((*self.spans, *others)))
 
     def pass_by(self, at: int) -> None:
         """Drop what begins before `at`."""

@@ -13,12 +13,14 @@ from dataclasses import replace
 from typing import Final
 
 from gateway.contracts.messages import Finding
+from gateway.scrub.known import RULE as KNOWN
 from gateway.scrub.known import KnownValues
 from gateway.scrub.lines import LineRule, RuledLines, open_anchor
 from gateway.scrub.lookahead import Lookahead, LookaheadScanner, anchor_finder
 from gateway.scrub.met import FoundValues, MetInChat
 from gateway.scrub.mnemonic import ListedRun
 from gateway.scrub.openings import TableColumn, opened_by
+from gateway.scrub.own_rules import OWN, OwnRuleReader, OwnRules
 from gateway.scrub.placeholder import Placeholders
 from gateway.scrub.rules import RuleBook, SecretSpan
 from gateway.scrub.states import Candidate, KeyBlock, State, ValueBeforeKeyword
@@ -58,6 +60,7 @@ class Machine:
         budget_s: float,
         spent_s: Callable[[], float],
         met: MetInChat | None = None,
+        own: OwnRules | None = None,
         hides_examples: bool = False,
         is_inner: bool = False,
     ) -> None:
@@ -78,6 +81,9 @@ class Machine:
         self._last_cut_end_raw = -1
         self._token_end_raw = -1
         self._wrapped = WrappedTokens(rules, self._secret_in)
+        self._own_rules = own
+        self._own = OwnRuleReader(own) if own is not None else None
+        self._allowed = own.allowed_values if own is not None else frozenset[str]()
         self._lowered = ""
         self._out: list[str] = []
         self._state: State | None = None
@@ -117,7 +123,8 @@ class Machine:
     @property
     def attempts(self) -> int:
         """Count the attempts, each on a bounded piece of text: the measure of the work."""
-        return self._steps + self._lookahead.attempts + self._wrapped.attempts
+        own = self._own.attempts if self._own is not None else 0
+        return self._steps + self._lookahead.attempts + self._wrapped.attempts + own
 
     @property
     def held_chars(self) -> int:
@@ -136,7 +143,7 @@ class Machine:
         text = self._view.text
         window = min(len(text), self._closed + RUN_CHARS_MAX)
         if is_last and window == len(text):
-            self._wrapped.settle(text, self._closed, window, is_last=True)
+            self._settle(text, window, is_last=True)
             return self._closed
         unread = max(self._closed, self._seen - 1)
         border = closed_until(text, unread, window)
@@ -154,7 +161,7 @@ class Machine:
         run = ListedRun()
         begun = min(
             self._known.reaches_over(text, self._closed, end, border),
-            self._wrapped.settle(text, self._closed, end, is_last=False),
+            self._settle(text, end, is_last=False),
             self._open_words(text, end, run),
         )
         while begun < end:
@@ -162,14 +169,25 @@ class Machine:
             begun = min(
                 self._known.reaches_over(text, self._closed, end, border),
                 self._wrapped.reaches_over(end),
+                end if self._own is None else self._own.reaches_over(end),
                 self._open_words(text, end, run),
             )
         if end == self._closed and is_full:
-            self._wrapped.settle(text, self._closed, border, is_last=True)
+            self._settle(text, border, is_last=True)
             return border
         if end < border:
             self._seen = self._closed
         return end
+
+    def _settle(self, text: str, border: int, *, is_last: bool) -> int:
+        """Decide on all lines of the closed text up to `border`; returns up to where that was possible."""
+        at = self._wrapped.settle(text, self._closed, border, is_last=is_last)
+        if self._own is not None:
+            own = self._own
+            at = min(
+                at, own.settle(text, self._lower(), self._closed, border, is_last=is_last), own.reaches_over(border)
+            )
+        return at
 
     def _open_words(self, text: str, border: int, run: ListedRun) -> int:
         """Return where words begin that may belong together with the next one; else `border`."""
@@ -177,7 +195,11 @@ class Machine:
         return at if self._is_inner else min(at, run.open_at(text, self._closed, border))
 
     def _forced_border(self, text: str, window: int) -> int:
-        border = self._lookahead.first_suspect(text, self._lower(), window - _CUT_ZONE_CHARS, window)
+        zone = window - _CUT_ZONE_CHARS
+        border = self._lookahead.first_suspect(text, self._lower(), zone, window)
+        if self._own is not None:
+            border = self._own.first_word(text, self._lower(), zone, border)
+            self._own.settle(text, self._lower(), self._closed, border, is_last=True)
         self._cuts_off_at = border
         return border
 
@@ -203,6 +225,8 @@ class Machine:
         self._seen -= before
         self._cuts_off_at -= before
         self._wrapped.moved(before)
+        if self._own is not None:
+            self._own.moved(before)
         for state in (self._state, self._due):
             if state is not None:
                 state.moved(before)
@@ -233,6 +257,9 @@ class Machine:
         if is_seen and self._ahead is not None:
             ahead.spans.extend(self._ahead.spans)
             ahead.openings.extend(self._ahead.openings)
+        if self._own is not None and self._own.spans:
+            self._own.pass_by(self._at)
+            ahead.cover([span for span in self._own.spans if span.end <= end])
         self._ahead, self._limit = ahead, end
         while True:
             ahead.pass_by(self._at)
@@ -333,6 +360,7 @@ class Machine:
             self._placeholders,
             budget_s=self._budget_s,
             spent_s=self._spent_s,
+            own=self._own_rules,
             is_inner=True,
         )
         inner.feed(text, is_last=True)
@@ -347,6 +375,9 @@ class Machine:
             self._given_raw = until_raw
 
     def _cut(self, text: str, span: SecretSpan) -> None:
+        if text[span.start : span.end] in self._allowed and span.rule != KNOWN:
+            self._at = span.end
+            return
         start, end = self._view.raw_start(span.start), self._view.raw_end(span.end)
         self._give(start)
         self._out.append(self._placeholders.stand_in(span.rule, text[span.start : span.end]))
@@ -387,6 +418,8 @@ def _with_tokens(value: SecretSpan | None, tokens: Sequence[SecretSpan], *, is_r
     """
     nearest = tokens[-1]
     is_longer = value is not None and is_ruled and nearest.start == value.start and nearest.end < value.end
+    if value is not None and nearest.rule.startswith(OWN):  # it may have less of the value than we know
+        return nearest._replace(start=min(nearest.start, value.start), end=max(nearest.end, value.end))
     if value is None or (nearest.start <= value.start and not is_longer):
         return nearest
     for token in reversed(tokens):

@@ -19,6 +19,7 @@ from gateway.contracts.messages import CleanText, Finding, RemovedSecrets, porti
 from gateway.scrub.known import KnownValues
 from gateway.scrub.machine import Machine
 from gateway.scrub.met import MetInChat, MetSecrets
+from gateway.scrub.own_rules import OwnRules
 from gateway.scrub.placeholder import PLACEHOLDER, WHOLE_TEXT, WHOLE_TEXT_KIND, Placeholders, kind_of
 from gateway.scrub.raw_text import decoded
 from gateway.scrub.rules import rule_book
@@ -48,7 +49,7 @@ class Scrubber:
 
     `known_values` are this process's own secrets (tokens, passwords, API keys), each of at least six
     characters. `placeholder_key` makes placeholders comparable between processes that share it; by default
-    it is random, so that they can be compared within this process only.
+    it is random, so that they can be compared within this process only. `own` are the operator's own formats.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class Scrubber:
         known_values: Iterable[str] = (),
         *,
         placeholder_key: bytes | None = None,
+        own: OwnRules | None = None,
         budget_s: float = BUDGET_S,
         spent_s: Callable[[], float] = time.thread_time,
     ) -> None:
@@ -64,6 +66,7 @@ class Scrubber:
         self._placeholders = Placeholders(key)
         self._met_by_chat = MetSecrets(key)
         self._met: MetInChat | None = None
+        self._own = own
         self._hides_examples = False
         self._budget_s = budget_s
         self._spent_s = spent_s
@@ -74,6 +77,7 @@ class Scrubber:
         narrowed = copy.copy(self)
         narrowed._placeholders = self._placeholders.of(chat)
         narrowed._met = self._met_by_chat.of(chat)
+        narrowed._own = self._own.within(chat) if self._own is not None else None
         return narrowed
 
     def for_person(self) -> Scrubber:
@@ -123,6 +127,7 @@ class Scrubber:
             budget_s=self._budget_s,
             spent_s=self._spent_s,
             met=self._met,
+            own=self._own,
             hides_examples=self._hides_examples,
         )
 

@@ -21,6 +21,7 @@ from gateway.contracts.messages import SealedSecret, SecretName
 from gateway.scrub import Scrubber
 from gateway.scrub.known import RULE as KNOWN
 from gateway.scrub.known import VALUE_CHARS_MIN
+from gateway.scrub.own_rules import own_rules
 from gateway.scrub.placeholder import PLACEHOLDER, WHOLE_TEXT
 
 SECRET_CHARS_MAX: Final = 4096
@@ -82,10 +83,11 @@ def _bound_to(name: SecretName, expires_at_ms: int) -> bytes:
 def scrubber_of(loaded: Loaded, *more: str) -> Scrubber:
     """A scrubber that knows the configured secrets and `more`; its placeholders are the same in every role.
 
-    Raises `ConfigError` when the installation's key can neither be read nor written.
+    Raises `ConfigError` when the installation's key can neither be read nor written, and as `own_rules` does.
     """
     key = placeholder_key(loaded.settings)
-    return Scrubber((*loaded.secrets, key, *more), placeholder_key=key.encode())
+    own = own_rules(loaded.settings.scrub)
+    return Scrubber((*loaded.secrets, key, *more), placeholder_key=key.encode(), own=own)
 
 
 def vault_keys(settings: Settings) -> tuple[str, ...]:

@@ -40,6 +40,7 @@ VIOLATIONS: Final = {
     "discord-sdk": ("channels/core/delivery.py", "import discord"),
     "slack-sdk": ("channels/core/delivery.py", "import slack_sdk"),
     "accelerator": ("agent/runtime/steps.py", "import ahocorasick_rs"),
+    "re2": ("gateway/scrub/rules.py", "import re2"),
     "acyclic": ("gateway/contracts/errors.py", "import gateway.contracts.envelope"),
 }
 

@@ -234,6 +234,38 @@ def test_scrub_copies_its_input_without_the_secrets(trivet: Trivet) -> None:
     assert ended.stdout.endswith("thanks\nПривет\n")
 
 
+def test_scrub_check_says_what_becomes_of_each_rule_and_what_it_finds(trivet: Trivet, tmp_path: Path) -> None:
+    rules = tmp_path / "rules.toml"
+    rules.write_text(
+        "[[rules]]\nid = 'badge'\nregex = 'badge (\\d{6})'\n\n[[rules]]\nid = 'files'\npath = '\\.p12$'\n"
+    )
+    ended = trivet.run("scrub", "--check", str(rules), given="hello\nmy badge 123456\n")
+    assert ended.returncode == 0, ended.stderr
+    assert [line.split(maxsplit=2) for line in ended.stdout.splitlines()] == [
+        ["taken", "1", "badge"],
+        ["refused", "5", "files: it looks at names of files only"],
+        ["1", "taken,", "1 not"],
+        ["found", "2:10", "own/badge"],
+    ]
+    rules.write_text("[[rules]]\nid = 'badge'\nregex = '(?<=badge )\\d{6}'\n")
+    assert trivet.run("scrub", "--check", str(rules), given="").returncode == 1
+
+
+def test_scrub_uses_the_rules_that_are_configured_and_stops_where_they_are_broken(
+    trivet: Trivet, tmp_path: Path
+) -> None:
+    rules = tmp_path / "rules.toml"
+    rules.write_text("[[rules]]\nid = 'badge'\nregex = 'badge (\\d{6})'\n")
+    config = tmp_path / "own.toml"
+    config.write_text(f"[scrub]\nrules_file = '{rules}'\n")
+    ended = trivet.run("scrub", "--config", str(config), given="my badge 123456\n")
+    assert re.fullmatch(r"my badge \[redacted:own#\w+\]\n", ended.stdout)
+    rules.write_text("[[rules]]\nid = 'badge'\nregex = '('\n")
+    ended = trivet.run("scrub", "--config", str(config), given="my badge 123456\n")
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert f"{rules}: line 1: rule badge: RE2 does not take it" in ended.stderr
+
+
 def test_scrub_report_counts_by_kind(trivet: Trivet) -> None:
     ended = trivet.run("scrub", "--report", given=f"{SECRET} and nothing else")
     assert [line.split() for line in ended.stdout.splitlines()] == [["1", "openai"], ["1", "in", "all"]]

@@ -23,6 +23,7 @@ from gateway.config.loader import CONFIG_VARIABLE
 from gateway.contracts.errors import BusUnavailable, ConfigError
 from gateway.contracts.messages import each_text
 from gateway.scrub import Scrubber
+from gateway.scrub.own_rules import own_rules
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -44,7 +45,7 @@ def loaded_and_warned(config: Path | None, given: Mapping[str, str] = MappingPro
     """Load the settings, with the variables `given` on top of the environment, and warn on stderr about what looks
     wrong in them. From now on this process knows our own secrets."""
     loaded = load_settings(config, {**process_environment(), **given})
-    process.use_scrubber(Scrubber(loaded.secrets))
+    process.use_scrubber(Scrubber(loaded.secrets, own=own_rules(loaded.settings.scrub)))
     for warning in loaded.warnings:
         say(f"trivet: warning: {warning}", err=True)
     return loaded
@@ -152,7 +153,7 @@ async def running_installation(loaded: Loaded) -> AsyncIterator[tuple[Store, Red
     from gateway.bus.embedded import embedded_url  # noqa: PLC0415 - start-up
 
     settings, clock = loaded.settings, SystemClock()
-    clean = Scrubber(loaded.secrets).scrub
+    clean = Scrubber(loaded.secrets, own=own_rules(settings.scrub)).scrub
     async with checked_store(settings) as store:
         try:
             installation = await store.installation()

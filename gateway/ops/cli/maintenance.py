@@ -41,6 +41,7 @@ from gateway.ops.cli.common import (
 )
 from gateway.process import EXIT_FAILED, scrubbed
 from gateway.scrub import Scrubber
+from gateway.scrub.own_rules import OwnRules, own_rules, read_rules
 
 if TYPE_CHECKING:
     from gateway.ops.admin.views import Erased
@@ -364,7 +365,8 @@ def demo(
 
 async def _exported(loaded: Loaded, owner: SessionKey) -> bytes:
     async with checked_store(loaded.settings) as store:
-        return await store.people.export(owner, clean=Scrubber(loaded.secrets).scrub)
+        own = own_rules(loaded.settings.scrub)
+        return await store.people.export(owner, clean=Scrubber(loaded.secrets, own=own).scrub)
 
 
 async def _installation(settings: Settings, *, is_new: bool, takes_bus: bool) -> tuple[str, str]:
@@ -441,12 +443,23 @@ class ScrubFailed(TrivetError):
 
 def scrub(
     report: Annotated[bool, typer.Option("--report", help="Print how many secrets of each kind were found.")] = False,
+    check: Annotated[
+        Path | None,
+        typer.Option(
+            "--check", help="Try a file for scrub.rules_file: its rules, and what is found in standard input."
+        ),
+    ] = None,
+    config: ConfigOption = None,
 ) -> None:
     """Copy standard input to standard output without the secrets in it, however long it is."""
     from gateway.scrub import StreamScrubber  # noqa: PLC0415 - start-up: compiles every rule
 
     _end_quietly_with_the_reader()
-    scrubber = StreamScrubber()
+    if check is not None:
+        _check_rules(check)
+        return
+    loaded = loaded_and_warned(config)
+    scrubber = StreamScrubber(Scrubber(loaded.secrets, own=own_rules(loaded.settings.scrub)))
     out = sys.stdout.buffer
     for piece in _decoded(sys.stdin.buffer):
         clean = scrubber.feed(piece)
@@ -463,6 +476,24 @@ def scrub(
     for kind, count in counts:
         typer.echo(f"{count:>6}  {kind}")
     typer.echo(f"{sum(count for _, count in counts):>6}  in all")
+
+
+def _check_rules(path: Path) -> None:
+    """Print what becomes of each rule, and which rule finds something where in a text that is piped in: line and
+    column, never the secret. Raises `ScrubFailed` if nothing could start with this file."""
+    found = read_rules(path)
+    for rule in found.taken:
+        say(f"taken    {rule.line:>5}  {rule.id}")
+    for row in found.refused:
+        say(f"{'wrong' if row.is_mistake else 'refused':<7}  {row.line:>5}  {row.id}: {row.reason}")
+    say(f"{len(found.taken)} taken, {len(found.refused)} not")
+    if not sys.stdin.isatty():
+        text = "".join(_decoded(sys.stdin.buffer))
+        for each in Scrubber(own=OwnRules(found.taken)).findings(text):
+            line_at = text.rfind("\n", 0, each.start) + 1
+            say(f"found    {text.count(chr(10), 0, each.start) + 1}:{each.start - line_at + 1}  {each.rule}")
+    if not found.taken or any(row.is_mistake for row in found.refused):
+        raise ScrubFailed(f"{path} is not fit for scrub.rules_file: correct what is wrong in it")
 
 
 def _decoded(source: BinaryIO) -> Iterator[str]:

@@ -47,6 +47,7 @@ from gateway.ops.doctor import CheckResult, CheckState, as_table
 from gateway.ops.init.questions import configuration_text, slack_manifest_link
 from gateway.ops.supervisor.plan import UpOptions
 from gateway.preflight import at, check_port_free, check_redis_answers
+from gateway.scrub.own_rules import read_rules
 from gateway.scrub.vault import scrubber_of
 from gateway.telemetry.logs import configure_logs
 from gateway.telemetry.spans import check_exporter
@@ -181,6 +182,9 @@ def checked_options(loaded: Loaded) -> UpOptions:
     check_exporter(settings.telemetry)
     check_port_free(settings.http.host, settings.http.port, "http.port")
     admin_token(settings)
+    path = settings.scrub.rules_file
+    for row in read_rules(path).refused if path is not None else ():
+        log.warning("%s: %srule %s is not in force: %s", path, row.place, row.id, row.reason)
     for key in settings.access.open_keys:
         log.warning("%s is open: everybody who finds the bot may talk to the agent", key)
     if settings.redis.url:

@@ -32,6 +32,7 @@ from gateway.plugins import call, load_part
 from gateway.preflight import check_port_free, http_get
 from gateway.public_web import is_on_public_web, resolved
 from gateway.scrub.literals import engine_name
+from gateway.scrub.own_rules import load_rules, read_rules
 from gateway.store import open_store
 from gateway.store.foreign import ForeignDatabases
 from gateway.telemetry.spans import check_exporter
@@ -187,9 +188,19 @@ async def _check_part(part: PluginPart, settings: Settings, *, is_offline: bool)
         return wrong(name, f"its check failed ({type(error).__name__})", f"ask who made {part.package}")
 
 
-def check_scrubber() -> CheckResult:
-    """Report which engine searches for secrets. Both find the same; one is faster."""
-    return ok("scrubber", f"searches with {engine_name()}")
+def check_scrubber(settings: Settings) -> Iterator[CheckResult]:
+    """Report which engine searches for secrets (both find the same; one is faster), and what becomes of own rules.
+    Raises `ConfigError` for a file of rules that stops the start."""
+    yield ok("scrubber", f"searches with {engine_name()}")
+    if (path := settings.scrub.rules_file) is None:
+        return
+    taken, refused = len(load_rules(path)), read_rules(path).refused
+    if refused:
+        told = ", ".join(row.id for row in refused)
+        remedy = f"`trivet scrub --check {path}` says why; take them out of the file or write them anew"
+        yield warning("scrub.rules_file", f"{taken} rules are in force, and these are not: {told}", remedy)
+    else:
+        yield ok("scrub.rules_file", f"{taken} rules of {path} are in force")
 
 
 def check_memory() -> CheckResult:
@@ -467,7 +478,7 @@ async def examine(loaded: Loaded, environ: Mapping[str, str], *, is_offline: boo
         *await check_ports(settings),
         check_model(settings, environ),
         *models,
-        check_scrubber(),
+        *check_scrubber(settings),
         check_memory(),
         *check_limits(settings),
         check_telemetry(settings),

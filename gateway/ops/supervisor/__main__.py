@@ -27,6 +27,7 @@ from gateway.ops.supervisor.watch import DormantPort, ProcessSupervisor, keep_se
 from gateway.preflight import at, listen
 from gateway.process import guard_streams, run_to_exit
 from gateway.scrub import Scrubber
+from gateway.scrub.own_rules import OwnRules, load_rules
 from gateway.telemetry.logs import configure_logs
 
 _PATIENCE_S: Final = 30.0  # after this long without being ready, the operator is told which process is not
@@ -37,7 +38,8 @@ log = structlog.get_logger("trivet.up")
 def main() -> None:
     """Run everything until SIGTERM or SIGINT, or until a role cannot start as it is configured."""
     options = UpOptions.of_text(sys.argv[1])
-    configure_logs(Scrubber(), level=options.log_level, as_json=options.log_as_json)
+    own = OwnRules(load_rules(Path(options.rules_file))) if options.rules_file else None
+    configure_logs(Scrubber(own=own), level=options.log_level, as_json=options.log_as_json)
     guard_streams()
     sys.exit(asyncio.run(_up(options)))
 

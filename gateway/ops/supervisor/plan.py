@@ -96,6 +96,7 @@ class UpOptions:
     admin_on_demand: bool
     log_level: str
     log_as_json: bool
+    rules_file: str = ""
 
     def as_text(self) -> str:
         """Write the options as one argument of a command line."""
@@ -117,6 +118,7 @@ class UpOptions:
             admin_on_demand=settings.http.admin_on_demand and settings.agent.processes > 0,
             log_level=settings.log.level.value,
             log_as_json=settings.log.as_json,
+            rules_file=str(settings.scrub.rules_file or ""),
         )
 
     @classmethod
