@@ -44,7 +44,8 @@ from agent.models.metering import Gate
 from agent.models.requests import Embedder, Gallery
 from agent.models.selection import Models, prices_of
 from agent.prompts.skills import skill_tools
-from agent.prompts.system import RuntimeFacts, SkillLayers, SystemPrompts
+from agent.prompts.system import WORKSPACE, RuntimeFacts, SkillLayers, SystemPrompts
+from agent.prompts.workspace import WorkspaceFiles
 from agent.runtime.claude import ClaudeEngine, is_claude
 from agent.runtime.commit import Commits, counting_turns, naming_people, tracing_turns, wakes_waiting_turns
 from agent.runtime.compaction import Compactor, Summarizer
@@ -182,7 +183,8 @@ def suggesting(
 ) -> SuggestionServer:
     """Build the service that answers requests for suggestions while people type, on a bus and a store that may be its
     own."""
-    return SuggestionServer(bus.suggestions, store, _people(settings, bus, store, clock), settings, scrubber)
+    own = WorkspaceFiles(settings.data_dir / WORKSPACE, scrubber)
+    return SuggestionServer(bus.suggestions, store, _people(settings, bus, store, clock), own, settings, scrubber)
 
 
 def _people(settings: Settings, bus: RedisBus, store: Store, clock: Clock) -> People:
@@ -235,6 +237,7 @@ class _Parts:
             clock,
         )
         self._skills = SkillLayers(settings.data_dir, scrubber)
+        self._own = WorkspaceFiles(settings.data_dir / WORKSPACE, scrubber)
         self._workspaces = Workspaces(settings.data_dir / WORKSPACES, disk=_disk_limits(settings.limits.disk))
         self.beside = BackgroundTasks()
         self._approvals = ChatApprovals(
@@ -302,6 +305,7 @@ class _Parts:
             store=self._store,
             watch=TracingWatch(self._status, self._spans),
             ring=self._ends.ring,
+            own_types=self._own.sub_types,
         )
 
     def planning(self, dispatcher: Dispatcher) -> Planning:
@@ -377,7 +381,7 @@ class _Parts:
             models=self.models,
             engine=engine,
             rooms=TurnWindows(self._compactor, self.models, tools, self._store),
-            prompts=SystemPrompts(settings.data_dir, facts, tools, self._skills, self._scrubber),
+            prompts=SystemPrompts(settings.data_dir, facts, tools, self._skills, self._own, self._scrubber),
             people=self.people,
             attending=self._attending(),
             memory=self._memory if settings.memory.enabled else None,
@@ -385,7 +389,9 @@ class _Parts:
             clock=self._clock,
         )
         return TurnRunner(
-            commands=CommandTable(self._commands(planning), can_split=partial(may_split, tools)),
+            commands=CommandTable(
+                self._commands(planning), self._own, self._scrubber, can_split=partial(may_split, tools)
+            ),
             conversing=conversing,
             commits=self._commits,
             people=self.people,
@@ -427,7 +433,7 @@ class _Parts:
             *linking_commands(
                 store.links, scrubber, self._clock, changed=keeper.project, tell=self._bus.deliveries.publish
             ),
-            *profile_commands(),
+            *profile_commands(self._own),
             *remind_commands(self._schedules, scrubber, self._clock, heartbeat_minutes=minutes),
             *plan_commands(planning, scrubber),
             *answering_commands(),

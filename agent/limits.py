@@ -173,6 +173,8 @@ SKILL_DESCRIPTION_CHARS_MAX: Final = 1_024  # the standard's; each is in every p
 SKILL_FILE_CHARS_MAX: Final = 256_000
 SKILL_FILES_LISTED_MAX: Final = 100
 SKILL_PATH_CHARS_MAX: Final = 256
+OWN_FILE_CHARS_MAX: Final = 20_000  # of a command, a type of sub-agents or a profile in the workspace
+OWN_FILES_MAX: Final = 100  # of each kind
 SKILLS_MAX: Final = 100  # of one layer, for the same reason
 
 # --- asking a person

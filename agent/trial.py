@@ -28,6 +28,9 @@ from agent.model_clients import model_clients
 from agent.models.client import ModelClient
 from agent.models.requests import EmbeddingRequest, ModelRequest, PromptMessage, TranscriptionRequest, ask
 from agent.models.selection import embedding_model, named_models, utility_model
+from agent.prompts.library import PROFILES
+from agent.prompts.system import WORKSPACE
+from agent.prompts.workspace import WorkspaceFiles
 from agent.subagents.sandbox import choose
 from agent.tools.toolbox import login_file, mcp_servers
 from gateway import process
@@ -80,6 +83,8 @@ def main() -> NoReturn:
             answer_once(_of_mcp_servers)
         case ["login", name]:
             answer_once(partial(_login, name))
+        case ["workspace"]:
+            answer_once(_of_workspace)
         case _:
             answer_once(_tried)
 
@@ -199,6 +204,14 @@ async def _browsed(address: str) -> str:
     sys.stdout.write(f"Open this in a browser, on any machine:\n\n{address}\n\n{_PASTE}\n")
     sys.stdout.flush()
     return await asyncio.to_thread(sys.stdin.readline)
+
+
+async def _of_workspace(settings: Settings, scrubber: Scrubber) -> str:
+    """Name the operator's own commands, types and profiles, then what is wrong in their files, a line for each."""
+    own = WorkspaceFiles(settings.data_dir / WORKSPACE, scrubber)
+    profiles = (name for name in own.profiles() if name not in PROFILES)
+    named = [*(f"/{name}" for name in own.commands()), *own.sub_types(), *profiles]
+    return "\n".join([", ".join(named) or "nothing", *own.mistakes()])
 
 
 if __name__ == "__main__":

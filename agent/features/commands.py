@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from agent.limits import BUTTON_LABEL_CHARS_MAX, BUTTON_TOKEN_CHARS, BUTTON_TTL_S, BUTTONS_MAX
 from agent.models.requests import Permit
@@ -20,6 +20,10 @@ from gateway.contracts.messages import Button, Choice, CleanText, InboundMessage
 from gateway.contracts.ports import Clock
 from gateway.contracts.sessions import Effect, GrantRole, Session
 from gateway.i18n import Words, about_in, argument_in, sentence, words_for
+from gateway.scrub import Scrubber
+
+if TYPE_CHECKING:
+    from agent.prompts.workspace import OwnCommand, WorkspaceFiles  # reads files, which this module does not
 
 Clean = Callable[[str], CleanText]
 _PRESS: Final = literal_text("/press")
@@ -93,6 +97,7 @@ _TOPICS: Final = {
     HelpTopic.MEMORY: sentence("What I keep"),
     HelpTopic.ACCESS: sentence("Who may do what"),
 }
+_ADDED: Final = sentence("Added by the operator")
 _START: Final = (
     sentence("Write to me as you would to a person: ask, give me a task, send me a file, in any language."),
     sentence("/new begins another conversation, /stop ends what I am doing, /help says what else I understand."),
@@ -106,19 +111,32 @@ def start_text(words: Words) -> str:
 
 
 def help_text(
-    role: GrantRole, words: Words, *, listed: Iterable[CommandSpec], can_split: bool, topic: HelpTopic | None = None
+    role: GrantRole,
+    words: Words,
+    *,
+    listed: Iterable[CommandSpec],
+    can_split: bool,
+    topic: HelpTopic | None = None,
+    own: Iterable[OwnCommand] = (),
 ) -> str:
-    """List every command that `role` may use, among those that are `listed` here, by topics, or those of one;
-    `can_split` tells whether the asker may have tasks split among sub-agents."""
+    """List every command that `role` may use, among those that are `listed` here, by topics, or those of one, and the
+    operator's `own`; `can_split` tells whether the asker may have tasks split among sub-agents."""
     offered = [spec for spec in listed if is_offered(spec, role)]
     parts = {each: [_line(spec, words) for spec in offered if spec.topic is each] for each in HelpTopic}
     if topic is not None and parts[topic]:
         return "\n\n".join((_heading(topic, words), "\n".join(parts[topic])))
     said: list[str] = [words.say("Write to me as you would to a person. I also understand:")]
     said += ["\n\n".join((_heading(each, words), "\n".join(lines))) for each, lines in parts.items() if lines]
+    if lines := [_own_line(command) for command in own if command.is_for(role)]:
+        said.append("\n\n".join((f"**{words.say(_ADDED)}**", "\n".join(lines))))
     if can_split:
         said.append(words.say("Parts of a task can be done side by side: ask me to split it among sub-agents."))
     return "\n\n".join(said)
+
+
+def _own_line(command: OwnCommand) -> str:
+    shown = f"/{command.name} [{command.argument}]" if command.argument else f"/{command.name}"
+    return f"- {shown}: {command.about}"
 
 
 def _heading(topic: HelpTopic, words: Words) -> str:
@@ -213,9 +231,18 @@ class CommandRow:
 class CommandTable:
     """Runs commands. Refuses two rows of one name, and a listed row that `COMMANDS` does not have."""
 
-    def __init__(self, rows: Iterable[CommandRow], *, can_split: Callable[[CommandRequest], bool]) -> None:
-        """Collect the rows. `can_split` tells for a command whether its author may have tasks split among
-        sub-agents."""
+    def __init__(
+        self,
+        rows: Iterable[CommandRow],
+        own: WorkspaceFiles,
+        scrubber: Scrubber,
+        *,
+        can_split: Callable[[CommandRequest], bool],
+    ) -> None:
+        """Collect the rows; `own` has more commands, which say something in the name of whoever writes them.
+        `can_split` tells for a command whether its author may have tasks split among sub-agents."""
+        self._own = own
+        self._scrubber = scrubber
         self._can_split = can_split
         known = (CommandRow("help", self._help), *rows, CommandRow("start", self._start, is_listed=False))
         self._rows = {row.name: row for row in known}
@@ -246,6 +273,9 @@ class CommandTable:
 
     async def _outcome(self, asked: CommandRequest, name: str | None) -> Outcome | str:
         if name is None or name not in self._rows:
+            own = self._own.commands().get(name or "")
+            if own is not None and own.is_for(asked.role):
+                return Converse(self._scrubber.for_chat(str(asked.session.key)).scrub(own.said(asked.argument)))
             said = name or asked.message.text[:32]
             return asked.words.say("I do not know /{name}. /help lists what I understand.", name=said)
         if name in self._specs and not is_offered(self._specs[name], asked.role):
@@ -260,7 +290,8 @@ class CommandTable:
         listed = [spec for name, spec in self._specs.items() if name in self._rows and self._rows[name].is_listed]
         named = asked.argument.strip().lower()
         topic = HelpTopic(named) if named in set(HelpTopic) else None
-        return help_text(asked.role, asked.words, listed=listed, can_split=self._can_split(asked), topic=topic)
+        own, can_split = self._own.commands().values(), self._can_split(asked)
+        return help_text(asked.role, asked.words, listed=listed, can_split=can_split, topic=topic, own=own)
 
     async def _start(self, asked: CommandRequest) -> str:
         return start_text(asked.words)

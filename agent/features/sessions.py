@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Final
 
@@ -15,7 +15,8 @@ from agent.features.access import People
 from agent.features.commands import CommandReply, CommandRequest, CommandRow, Converse, Offer, Outcome
 from agent.features.titles import wanted_title
 from agent.models.selection import Models, choosable
-from agent.prompts.library import DEFAULT_PROFILE, PROFILES
+from agent.prompts.library import DEFAULT_PROFILE, PROFILES, Profile
+from agent.prompts.workspace import WorkspaceFiles
 from agent.runtime.compaction import Compactor
 from agent.subagents.runs import SubagentStopper
 from agent.texts import PricesOf, status_text, stopped_sentence, telling_of_ended
@@ -345,27 +346,27 @@ _BACK: Final = frozenset({"default", "none", "reset"})
 _NAME_SHOWN: Final = 40  # characters of a name that nobody knows
 
 
-def profile_commands() -> tuple[CommandRow, ...]:
-    """Return the row of /agent."""
+def profile_commands(own: WorkspaceFiles) -> tuple[CommandRow, ...]:
+    """Return the row of /agent; `own` has the operator's profiles, too."""
 
     async def agent(asked: CommandRequest) -> CommandReply | str:
-        name, words = asked.argument.lower(), asked.words
+        name, words, profiles = asked.argument.lower().replace("-", "_"), asked.words, own.profiles()
         if not name:
             offers = tuple(
-                Offer(each, f"/agent {each}") for each in (*PROFILES, "default") if each != asked.session.profile
+                Offer(each, f"/agent {each}") for each in (*profiles, "default") if each != asked.session.profile
             )
-            return CommandReply(_list(asked.session.profile, words), offers=offers)
+            return CommandReply(_list(asked.session.profile, profiles, words), offers=offers)
         if name in _BACK:
             return CommandReply(words.say("I am my usual self again."), (SetProfile(DEFAULT_PROFILE.name),))
-        if name not in PROFILES:
-            return _unknown(name, words)
+        if name not in profiles:
+            return _unknown(name, profiles, words)
         return CommandReply(words.say("In this conversation I am now the **{name}**.", name=name), (SetProfile(name),))
 
     return (CommandRow("agent", agent),)
 
 
-def _unknown(name: str, words: Words) -> str:
-    near = get_close_matches(name, PROFILES, n=1, cutoff=0.5)
+def _unknown(name: str, profiles: Iterable[str], words: Words) -> str:
+    near = get_close_matches(name, list(profiles), n=1, cutoff=0.5)
     hint = (
         words.say("Did you mean **{name}**? Then write `/agent {name}`.", name=near[0])
         if near
@@ -374,14 +375,14 @@ def _unknown(name: str, words: Words) -> str:
     return words.say("I know no agent called '{name}'. {hint}", name=name[:_NAME_SHOWN], hint=hint)
 
 
-def _list(current: str, words: Words) -> str:
+def _list(current: str, profiles: Mapping[str, Profile], words: Words) -> str:
     mark = " " + words.say("(current)")
-    lines = [
-        f"- **{profile.name}**: {words.say(profile.about)}{mark if profile.name == current else ''}"
-        for profile in PROFILES.values()
-    ]
+    lines = []
+    for name, profile in profiles.items():
+        about = words.say(profile.about) if name in PROFILES else profile.about
+        lines.append(f"- **{name}**: {about}{mark if name == current else ''}")
     usual = words.say("- **default**: my usual self")
-    lines.append(usual if current in PROFILES else usual + mark)
+    lines.append(usual if current in profiles else usual + mark)
     return words.say("Choose with `/agent NAME`:") + "\n\n" + "\n".join(lines)
 
 
@@ -399,8 +400,17 @@ _RETRY_S: Final = 0.5
 class SuggestionServer:
     """Answers requests for suggestions, several at a time."""
 
-    def __init__(self, bus: Suggestions, store: Store, people: People, settings: Settings, scrubber: Scrubber) -> None:
+    def __init__(
+        self,
+        bus: Suggestions,
+        store: Store,
+        people: People,
+        own: WorkspaceFiles,
+        settings: Settings,
+        scrubber: Scrubber,
+    ) -> None:
         self._bus = bus
+        self._own = own
         self._store = store
         self._people = people
         self._models = (*choosable(settings), DEFAULT)
@@ -423,7 +433,9 @@ class SuggestionServer:
             case Suggests.MODELS:
                 return self._fitting(wanted, ((name, name) for name in self._models))
             case Suggests.PROFILES:
-                named = ((f"{profile.name}: {profile.about}", profile.name) for profile in PROFILES.values())
+                named = (
+                    (f"{profile.name}: {profile.about}", profile.name) for profile in self._own.profiles().values()
+                )
                 return self._fitting(wanted, (*named, (DEFAULT, DEFAULT)))
             case Suggests.NOTHING:
                 return ()

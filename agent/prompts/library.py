@@ -90,17 +90,16 @@ DEFAULT_PROFILE: Final = Profile("", "", literal_text(""))
 """What a session has until somebody chooses: no prompt of its own, no ceiling."""
 
 
+def ceiling_for(tools: tuple[str, ...]) -> Permissions:
+    """Return the ceiling that a list of tools is."""
+    return EVERYTHING if EVERY_TOOL in tools else Permissions.only(tools)
+
+
 def _profile(row: ProfileRow) -> Profile:
-    ceiling = EVERYTHING if EVERY_TOOL in row.tools else Permissions.only(row.tools)
-    return Profile(row.name, row.about, profile_prompt(row.name), ceiling)
+    return Profile(row.name, row.about, profile_prompt(row.name), ceiling_for(row.tools))
 
 
 PROFILES: Final = {name: _profile(row) for name, row in PROFILE_ROWS.items()}
-
-
-def profile_named(name: str) -> Profile:
-    """Return the profile of a session; the default for no name, and for one that this release does not know."""
-    return PROFILES.get(name, DEFAULT_PROFILE)
 
 
 def ceiling_of(profile: Profile, lists: Iterable[Iterable[str]]) -> Permissions:

@@ -19,6 +19,7 @@ from urllib.parse import quote
 from agent.limits import IDENTITY_FILE_CHARS_MAX
 from agent.prompts.library import PROMPTS, RENDERING, Profile
 from agent.prompts.skills import BUILT_IN, FOLDER, LOAD_SKILL, EditableFiles, Layer, Skill, SkillFiles
+from agent.prompts.workspace import WorkspaceFiles
 from agent.tools.registry import ToolRegistry
 from agent.tools.todo import todo_line
 from agent.tools.tool import ToolContext
@@ -146,8 +147,15 @@ class SystemPrompts:
     """Makes system prompts. Files are looked at each time: an edit is seen at the next turn."""
 
     def __init__(
-        self, data_dir: Path, facts: RuntimeFacts, tools: ToolRegistry, skills: SkillLayers, scrubber: Scrubber
+        self,
+        data_dir: Path,
+        facts: RuntimeFacts,
+        tools: ToolRegistry,
+        skills: SkillLayers,
+        own: WorkspaceFiles,
+        scrubber: Scrubber,
     ) -> None:
+        self.profile_named = own.profile_named
         self._identity = IdentityFiles(data_dir / WORKSPACE, data_dir / USERS, scrubber)
         self._facts = facts
         self._tools = tools

@@ -22,7 +22,7 @@ from agent.features.usage import Meter
 from agent.limits import ADVICE_CHARS_MAX, TURN_TIMEOUT_S
 from agent.models.selection import Depth, Models
 from agent.models.transcript import has_images, last_said, preamble, tone_of
-from agent.prompts.library import Profile, ceiling_of, profile_named
+from agent.prompts.library import Profile, ceiling_of
 from agent.prompts.system import SystemPrompts
 from agent.runtime.commit import Commits
 from agent.runtime.window import TurnWindows
@@ -106,7 +106,7 @@ class ConversationRunner:
     async def capabilities(self, batch: Batch, session: Session) -> tuple[Profile, Permissions]:
         """Return the profile of the agent in this turn and the most that it may use, by its session and its place."""
         place = await self._people.place_of(batch.newest)
-        profile = profile_named(session.profile or place.profile)
+        profile = self._prompts.profile_named(session.profile or place.profile)
         return profile, ceiling_of(profile, place.ceilings)
 
     async def _begin_notes(

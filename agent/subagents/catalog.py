@@ -103,13 +103,16 @@ class Catalog:
         clock: Clock,
         *,
         rows: SubTypeRows = SUB_TYPE_ROWS,
+        own: Callable[[], SubTypeRows] = dict,
         known_tools: Callable[[], Container[str]],
     ) -> None:
-        """Keep the `rows` of the configuration. A tool that is not among `known_tools` is logged and left in its row:
-        it belongs to an MCP server that is down, or to one that is yet to come."""
+        """Keep the `rows` of the configuration; `own` reads the operator's own types, which replace none of ours. A
+        tool that is not among `known_tools` is logged and left in its row: it belongs to an MCP server that is down,
+        or to one that is yet to come."""
         self._book = book
         self._clock = clock
         self._rows = rows
+        self._own = own
         self._known_tools = known_tools
         self._read_at_s = -SUB_TYPES_SEEN_WITHIN_S
         self._in_force: SubTypeRows = {}
@@ -120,7 +123,7 @@ class Catalog:
         """Return the types by name, in the order of the table. Raises `StoreUnavailable`."""
         async with self._reading:
             if self._clock.monotonic_s() - self._read_at_s >= SUB_TYPES_SEEN_WITHIN_S:
-                rows = changed_rows(self._rows, await self._book.changes())
+                rows = changed_rows({**self._own(), **self._rows}, await self._book.changes())
                 self._read_at_s = self._clock.monotonic_s()
                 if rows != self._in_force:
                     self._types = {name: sub_type_of(row) for name, row in rows.items()}

@@ -43,7 +43,7 @@ from gateway.config.subagents import SubagentSettings
 from gateway.contracts.errors import NoSubAgent, Reason, Shortfall, ToolError, TrivetError
 from gateway.contracts.messages import CleanText, clipped, each_text
 from gateway.contracts.ports import Clock
-from gateway.contracts.profiles import DELEGATING
+from gateway.contracts.profiles import DELEGATING, SubTypeRows
 from gateway.contracts.sessions import UsagePurpose
 from gateway.contracts.subagents import SubTask, TaskState
 from gateway.i18n import ENGLISH
@@ -372,16 +372,22 @@ async def open_subagents(
     store: Store,
     watch: TaskWatch,
     ring: Callable[[], None],
+    own_types: Callable[[], SubTypeRows],
 ) -> AsyncIterator[Delegation]:
     """Yield it for as long as the block lasts; then all that still live are ended. `services` are the parent's, which
     a child has not; `workspaces` are those of the file tools, of which a child sees one conversation's; `ring` is
-    called when one ends that nobody waits for. Raises `ConfigError`."""
+    called when one ends that nobody waits for; `own_types` reads the operator's own types. Raises `ConfigError`."""
     if not settings.enabled:
         yield _nobody()
         return
     sandbox = await find_confinement(settings.confinement, hidden=[workspaces.root.parent, Path.home()])
     tools, scrubber, clock, book = services.tools, services.scrubber, services.clock, store.tasks
-    catalog = Catalog(store.sub_types, clock, rows=settings.rows(scrubber.scrub), known_tools=lambda: tools.names)
+
+    def own() -> SubTypeRows:
+        return {name: replace(row, model=row.model or settings.model) for name, row in own_types().items()}
+
+    rows, known_tools = settings.rows(scrubber.scrub), lambda: tools.names
+    catalog = Catalog(store.sub_types, clock, rows=rows, own=own, known_tools=known_tools)
     rights = Rights(people)
     registry, limit_s = RunRegistry(worker_id, book, clock), float(settings.limit_s)
     factory = SubagentFactory(catalog, registry, models, store, scrubber, clock, rights=rights.hold, limit_s=limit_s)

@@ -22,8 +22,8 @@ from tests.architecture.code_stats import (
 )
 
 LIMITS: Final = {
-    "files": 376,
-    "lines": 105_428,
+    "files": 377,
+    "lines": 105_785,
     "one_importer": 17.9,
     "duplicate_classes": 0,
     "no_verb": 5.6,

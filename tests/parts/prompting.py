@@ -7,7 +7,8 @@ from pathlib import Path
 
 from agent.prompts.library import DEFAULT_PROFILE, Profile
 from agent.prompts.skills import skill_tools
-from agent.prompts.system import RuntimeFacts, SkillLayers, SystemPrompts
+from agent.prompts.system import WORKSPACE, RuntimeFacts, SkillLayers, SystemPrompts
+from agent.prompts.workspace import WorkspaceFiles
 from agent.tools.policy import Policy, Risk, Visibility
 from agent.tools.registry import ToolRegistry
 from agent.tools.tool import AbsentTool, Tool, ToolContext
@@ -37,7 +38,9 @@ class Writer:
         tools: list[Tool] = [*(tool(name, risk=risk) for name, risk in NAMED.items()), *skill_tools(skills.of)]
         absent = [AbsentTool("shell", "execution", "bubblewrap is not installed", Risk.EXECUTE)]
         self.tools = ToolRegistry(tools, scrubber, SystemClock(), policy=Policy(), absent=absent)
-        self._prompts = SystemPrompts(data_dir, FACTS, self.tools, skills, scrubber)
+        self._prompts = SystemPrompts(
+            data_dir, FACTS, self.tools, skills, WorkspaceFiles(data_dir / WORKSPACE, scrubber), scrubber
+        )
 
     def file(self, path: str, text: str) -> Path:
         """Write a file of the operator."""

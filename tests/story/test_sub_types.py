@@ -112,6 +112,34 @@ async def test_what_no_sub_agent_has_are_tools_that_there_are(
     assert tools == model.offered - set(CONVERSING)
 
 
+async def test_commands_and_types_of_files_of_the_workspace_work_as_ours_do(
+    sqlite_store: Store, bus: RedisBus, tmp_path: Path
+) -> None:
+    """A command says its text in the name of whoever wrote it, so the sub-agent has what that person may use; an edit
+    counts without a new start."""
+    (tmp_path / "workspace" / "agents").mkdir(parents=True)
+    (tmp_path / "workspace" / "commands").mkdir()
+    (tmp_path / "workspace" / "agents" / "translator.md").write_text(
+        "---\ndescription: Translates.\ntools: [file_read, file_write]\n---\nYou translate.\n"
+    )
+    hand_over = tmp_path / "workspace" / "commands" / "hand_over.md"
+    hand_over.write_text("---\ndescription: Hand a task over\n---\nGive this to $1\n")
+    model = Delegating()
+    tools = ToolSettings(policy=("deny write",))
+    async with running_agent(bus, sqlite_store, model, tmp_path, tools=tools, admins=()) as agent:
+        await agent.ask("/hand-over translator")
+        told, offered = model.told
+        assert "translator: Translates." in model.choice
+        assert told.startswith("You translate.")
+        assert offered == {"file_read"}
+        hand_over.write_text("---\ndescription: Hand a task over\nrole: admin\n---\nGive this to $1\n")
+        assert "I do not know /hand_over" in (await agent.ask("/hand_over translator"))
+        assert "hand_over" not in (await agent.ask("/help"))
+        hand_over.write_text("---\ndescription: Hand a task over\nargument: whom\n---\nGive this to $1\n")
+        assert "/hand_over [whom]: Hand a task over" in (await agent.ask("/help"))
+    assert len(model.children) == 1
+
+
 READ_ONLY = {"explore", "general", "plan", "security", "architect", "reviewer"}
 WRITERS = {"code", "ui", "writer", "devops"}
 

@@ -31,7 +31,9 @@ from gateway.ops.doctor.checks import (
     check_models,
     check_ports,
     check_redis,
+    check_scrubber,
     check_webhooks,
+    check_workspace,
     file_system_of,
 )
 from gateway.ops.doctor.platforms import check_platforms
@@ -149,6 +151,33 @@ def test_what_files_may_take_is_told_and_too_little_free_space_is_wrong(tmp_path
     found = check_disk(settings_of({**data, "TRIVET_LIMITS__DISK__FREE_MB": str(10**9)}))
     assert found.state is CheckState.WRONG
     assert "limits.disk.free_mb" in found.remedy
+
+
+def test_rules_that_are_not_in_force_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "rules.toml"
+    settings = settings_of({"TRIVET_SCRUB__RULES_FILE": str(path)})
+    path.write_text("[[rules]]\nid = 'badge'\nregex = 'badge (\\d{6})'\n")
+    (_, told) = check_scrubber(settings)
+    assert (told.state, told.seen) == (CheckState.OK, f"1 rules of {path} are in force")
+    path.write_text(f"{path.read_text()}[[rules]]\nid = 'files'\npath = 'x'\n")
+    (_, told) = check_scrubber(settings)
+    assert told.state is CheckState.WARNING
+    assert "these are not: files" in told.seen
+
+
+@pytest.mark.long
+async def test_a_wrong_file_of_the_workspace_is_told_with_its_line(tmp_path: Path) -> None:
+    environ = {**os.environ, "TRIVET_DATA_DIR": str(tmp_path)}
+    settings = settings_of(environ)
+    assert await check_workspace(settings, environ) == []
+    folder = tmp_path / "workspace" / "commands"
+    folder.mkdir(parents=True)
+    (folder / "good.md").write_text("---\ndescription: d\n---\nhello\n")
+    (folder / "bad.md").write_text("---\ndescription: d\nrole: king\n---\nhello\n")
+    bad, added = await check_workspace(settings, environ)
+    assert (bad.state, added.state) == (CheckState.WRONG, CheckState.OK)
+    assert bad.seen.startswith("commands/bad.md line 3: role must be")
+    assert added.seen == "added: /good"
 
 
 def test_what_a_day_may_cost_is_told() -> None:

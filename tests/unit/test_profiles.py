@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from importlib import resources
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.prompts.library import DEFAULT_PROFILE, PROFILES, Profile, profile_named
+from agent.prompts.library import DEFAULT_PROFILE, PROFILES, Profile
+from agent.prompts.workspace import WorkspaceFiles
 from agent.tools.policy import EVERYTHING, Permission, Policy, PolicyLine, Risk, Visibility
 from gateway.contracts.sessions import GrantRole
+from gateway.scrub import Scrubber
 
 TOOLS = (
     *("file_read", "file_write", "file_edit", "file_patch", "file_delete", "file_rename", "file_list", "file_tree"),
@@ -57,7 +60,8 @@ def test_what_is_called_read_only_is() -> None:
 
 
 def test_a_name_that_nobody_knows_is_the_default() -> None:
-    assert profile_named("") is profile_named("gone in this release") is DEFAULT_PROFILE
+    named = WorkspaceFiles(Path("nowhere"), Scrubber()).profile_named
+    assert named("") is named("gone in this release") is DEFAULT_PROFILE
     assert DEFAULT_PROFILE.ceiling == EVERYTHING
 
 

@@ -491,7 +491,7 @@ def _check_rules(path: Path) -> None:
         text = "".join(_decoded(sys.stdin.buffer))
         for each in Scrubber(own=OwnRules(found.taken)).findings(text):
             line_at = text.rfind("\n", 0, each.start) + 1
-            say(f"found    {text.count(chr(10), 0, each.start) + 1}:{each.start - line_at + 1}  {each.rule}")
+            say(f"found    {text[: each.start].count(chr(10)) + 1}:{each.start - line_at + 1}  {each.rule}")
     if not found.taken or any(row.is_mistake for row in found.refused):
         raise ScrubFailed(f"{path} is not fit for scrub.rules_file: correct what is wrong in it")
 

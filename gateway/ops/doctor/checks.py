@@ -123,6 +123,22 @@ async def check_mcp(settings: Settings, environ: Mapping[str, str]) -> list[Chec
     return found or [ok(name, f"held by {held}")]
 
 
+async def check_workspace(settings: Settings, environ: Mapping[str, str]) -> list[CheckResult]:
+    """Check the operator's own commands, types and profiles: the agent's own program reads their files."""
+    name, folder = "workspace", settings.data_dir / "workspace"
+    if not any((folder / kind).is_dir() for kind in ("commands", "agents", "profiles")):
+        return []
+    try:
+        said = await _said_by_agent(_TRIAL, "workspace", environ=environ, within_s=_CONFINEMENT_S)
+    except TimeoutError:
+        return [wrong(name, "no answer", "try again when the machine is less busy")]
+    except ConfigError as error:
+        return [wrong(name, str(error), "correct what it names")]
+    named, *mistakes = said.split("\n")
+    found = [wrong(name, each, f"correct it in {folder}; until then it is not there") for each in mistakes]
+    return [*found, ok(name, f"added: {named}")]
+
+
 async def check_models(environ: Mapping[str, str]) -> list[CheckResult]:
     """Check that each model that a setting names answers: the agent's own program asks it for one token."""
     try:
@@ -486,5 +502,6 @@ async def examine(loaded: Loaded, environ: Mapping[str, str], *, is_offline: boo
         *await check_mcp(settings, environ),
         *webhooks,
         *await check_plugins(settings, is_offline=is_offline),
+        *await check_workspace(settings, environ),
         *platforms,
     ]
