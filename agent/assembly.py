@@ -305,7 +305,7 @@ class _Parts:
             store=self._store,
             watch=TracingWatch(self._status, self._spans),
             ring=self._ends.ring,
-            own_types=self._own.sub_types,
+            own_types=self._own.sub_types.read,
         )
 
     def planning(self, dispatcher: Dispatcher) -> Planning:

@@ -210,7 +210,7 @@ async def _of_workspace(settings: Settings, scrubber: Scrubber) -> str:
     """Name the operator's own commands, types and profiles, then what is wrong in their files, a line for each."""
     own = WorkspaceFiles(settings.data_dir / WORKSPACE, scrubber)
     profiles = (name for name in own.profiles() if name not in PROFILES)
-    named = [*(f"/{name}" for name in own.commands()), *own.sub_types(), *profiles]
+    named = [*(f"/{name}" for name in own.commands.read()), *own.sub_types.read(), *profiles]
     return "\n".join([", ".join(named) or "nothing", *own.mistakes()])
 
 

@@ -273,7 +273,7 @@ class CommandTable:
 
     async def _outcome(self, asked: CommandRequest, name: str | None) -> Outcome | str:
         if name is None or name not in self._rows:
-            own = self._own.commands().get(name or "")
+            own = self._own.commands.read().get(name or "")
             if own is not None and own.is_for(asked.role):
                 return Converse(self._scrubber.for_chat(str(asked.session.key)).scrub(own.said(asked.argument)))
             said = name or asked.message.text[:32]
@@ -290,7 +290,7 @@ class CommandTable:
         listed = [spec for name, spec in self._specs.items() if name in self._rows and self._rows[name].is_listed]
         named = asked.argument.strip().lower()
         topic = HelpTopic(named) if named in set(HelpTopic) else None
-        own, can_split = self._own.commands().values(), self._can_split(asked)
+        own, can_split = self._own.commands.read().values(), self._can_split(asked)
         return help_text(asked.role, asked.words, listed=listed, can_split=can_split, topic=topic, own=own)
 
     async def _start(self, asked: CommandRequest) -> str:

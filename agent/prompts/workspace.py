@@ -32,7 +32,7 @@ from gateway.config.subagents import SubTypeSetting
 from gateway.contracts.access import RANKS
 from gateway.contracts.commands import COMMANDS, OWN_NAME
 from gateway.contracts.messages import CleanText
-from gateway.contracts.profiles import SUB_TYPE_ROWS, TALKING, SubTypeRow, SubTypeRows
+from gateway.contracts.profiles import SUB_TYPE_ROWS, TALKING, SubTypeRow
 from gateway.contracts.sessions import GrantRole
 from gateway.scrub import Scrubber
 
@@ -91,7 +91,7 @@ class _Page(NamedTuple):
     text_line: int
 
 
-class _Folder(Generic[T]):
+class MarkdownFolder(Generic[T]):
     """The files of one folder as values by name."""
 
     def __init__(self, folder: Path, make: Callable[[str, str], T]) -> None:
@@ -120,21 +120,16 @@ class _Folder(Generic[T]):
 
 
 class WorkspaceFiles:
-    """The operator's own commands, types and profiles, as the files say now."""
+    """The operator's own commands, types and profiles, as the files say now. `commands` and `sub_types` are read for
+    each use."""
 
     def __init__(self, workspace: Path, scrubber: Scrubber) -> None:
         clean = scrubber.scrub
-        self._commands = _Folder(workspace / COMMANDS_FOLDER, lambda name, text: parse_command(name, text, clean))
-        self._agents = _Folder(workspace / AGENTS_FOLDER, lambda name, text: parse_sub_type(name, text, clean))
-        self._profiles = _Folder(workspace / PROFILES_FOLDER, lambda name, text: parse_profile(name, text, clean))
-
-    def commands(self) -> Mapping[str, OwnCommand]:
-        """Return the commands by name."""
-        return self._commands.read()
-
-    def sub_types(self) -> SubTypeRows:
-        """Return the types of sub-agents by name."""
-        return self._agents.read()
+        self.commands = MarkdownFolder(workspace / COMMANDS_FOLDER, lambda name, text: parse_command(name, text, clean))
+        self.sub_types = MarkdownFolder(workspace / AGENTS_FOLDER, lambda name, text: parse_sub_type(name, text, clean))
+        self._profiles = MarkdownFolder(
+            workspace / PROFILES_FOLDER, lambda name, text: parse_profile(name, text, clean)
+        )
 
     def profiles(self) -> Mapping[str, Profile]:
         """Return the profiles by name: ours, then the operator's."""
@@ -146,7 +141,7 @@ class WorkspaceFiles:
 
     def mistakes(self) -> list[str]:
         """Return what is wrong in which file and line."""
-        return [*self._commands.mistakes(), *self._agents.mistakes(), *self._profiles.mistakes()]
+        return [*self.commands.mistakes(), *self.sub_types.mistakes(), *self._profiles.mistakes()]
 
 
 def parse_command(name: str, text: str, clean: Callable[[str], CleanText]) -> OwnCommand:

@@ -392,7 +392,7 @@ def _texts(found: object, name: str) -> Sequence[str]:
 
 def _gitleaks_rows(text: str, tables: Mapping[str, Any]) -> Iterator[_Row]:
     """Yield the rules of a file in gitleaks' format (its README, "Configuration"); names of fields in any case."""
-    everywhere = _tables({name.lower(): table for name, table in tables.items()})
+    everywhere = {name.lower(): table for name, table in tables.items()}
     headers = [number for number, line in _headers(text) if re.fullmatch(r"\[\[\s*\"?rules\"?\s*\]\].*", line)]
     rules = tables["rules"]
     if not isinstance(rules, list) or not all(isinstance(rule, dict) for rule in rules):
@@ -404,7 +404,7 @@ def _gitleaks_rows(text: str, tables: Mapping[str, Any]) -> Iterator[_Row]:
         yield _Row(name, line, partial(_gitleaks_rule, fields, name, line, everywhere))
 
 
-def _gitleaks_rule(fields: Mapping[str, Any], name: str, line: int, everywhere: Sequence[Mapping[str, Any]]) -> OwnRule:
+def _gitleaks_rule(fields: Mapping[str, Any], name: str, line: int, everywhere: Mapping[str, Any]) -> OwnRule:
     if "id" not in fields:
         raise ValueError("it has no id")
     if "regex" not in fields and "path" in fields:
@@ -421,7 +421,7 @@ def _gitleaks_rule(fields: Mapping[str, Any], name: str, line: int, everywhere: 
         raise ValueError(f"secretGroup {group} is none of its {pattern.groups} groups")
     if not isinstance(least, int | float):
         raise ValueError("entropy is no number")  # noqa: TRY004 - a file of its author's
-    asked = [*_tables(fields), *(table for table in everywhere if name in table.get("targetRules", [name]))]
+    asked = [*_tables(fields), *(table for table in _tables(everywhere) if name in table.get("targetRules", [name]))]
     return OwnRule(
         name,
         line,
@@ -435,7 +435,10 @@ def _gitleaks_rule(fields: Mapping[str, Any], name: str, line: int, everywhere: 
 
 def _tables(fields: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the lists of what is allowed, in the older spelling and in the newer."""
-    return [*([fields["allowlist"]] if "allowlist" in fields else []), *fields.get("allowlists", [])]
+    older, newer = [fields["allowlist"]] if "allowlist" in fields else [], fields.get("allowlists", [])
+    if not isinstance(newer, list) or not all(isinstance(table, dict) for table in (*older, *newer)):
+        raise ValueError("allowlists is no list of tables")
+    return [*older, *newer]
 
 
 def _allowlist(table: Mapping[str, Any]) -> Allowlist | None:

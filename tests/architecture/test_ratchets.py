@@ -23,7 +23,7 @@ from tests.architecture.code_stats import (
 
 LIMITS: Final = {
     "files": 377,
-    "lines": 105_785,
+    "lines": 105_783,
     "one_importer": 17.9,
     "duplicate_classes": 0,
     "no_verb": 5.6,

@@ -71,6 +71,7 @@ def test_disguises_of_the_carrier_do_not_matter(tmp_path: Path, before: str, aft
         ("regex = 'abc'\nsecretGroup = 1", "wrong: secretGroup 1 is none of its 0 groups"),
         ("regex = 'abc'\nkeywords = 'abc'", "wrong: keywords is no list of texts"),
         ("regex = 'abc'\nentropy = 'high'", "wrong: entropy is no number"),
+        ("regex = 'abc'\nallowlists = [1]", "wrong: allowlists is no list of tables"),
         ("path = '\\.p12$'", "refused: it looks at names of files only"),
         ("regex = 'abc'\npath = '\\.env$'", "refused: it is for files with certain names only"),
         ("regex = '(?s)BEGIN.{4,99}END'", "refused: it reads over several lines"),

@@ -38,7 +38,7 @@ def files(tmp_path: Path) -> WorkspaceFiles:
 
 
 def test_a_command_says_what_its_file_says(files: WorkspaceFiles) -> None:
-    (own,) = files.commands().values()
+    (own,) = files.commands.read().values()
     assert (own.name, own.about, own.argument, own.role) == (
         "review_change",
         "Look through a change",
@@ -107,18 +107,18 @@ def test_a_wrong_type_is_told_with_its_line(name: str, front: str, said: str) ->
 
 
 def test_an_edit_counts_at_once_and_a_wrong_file_is_left_out(files: WorkspaceFiles, tmp_path: Path) -> None:
-    assert list(files.sub_types()) == ["translator"]
+    assert list(files.sub_types.read()) == ["translator"]
     assert files.mistakes() == []
     (tmp_path / "agents" / "translator.md").write_text(AGENT.replace("file_write", "format_disk"))
-    assert files.sub_types() == {}
+    assert files.sub_types.read() == {}
     assert files.mistakes()[0].startswith("agents/translator.md line 3: tools must be")
     (tmp_path / "agents" / "translator.md").unlink()
     (tmp_path / "agents" / "poet.md").write_text(AGENT)
-    assert list(files.sub_types()) == ["poet"]
+    assert list(files.sub_types.read()) == ["poet"]
 
 
 def test_a_type_of_a_file_is_under_the_ceilings_of_its_parent(files: WorkspaceFiles) -> None:
-    row = files.sub_types()["translator"]
+    row = files.sub_types.read()["translator"]
     assert (row.label, row.tools, row.rounds_max) == ("Translator", ("file_read", "file_write"), 8)
     parent = ToolContext(
         SessionKey("telegram", "1"), "t", call_origin=CallOrigin("s"), ceiling=Permissions.only(["file_read", "shell"])
@@ -157,7 +157,7 @@ def test_a_secret_in_a_file_reaches_nobody() -> None:
 
 def test_help_lists_a_command_to_those_who_may_use_it(files: WorkspaceFiles) -> None:
     def told(role: GrantRole) -> str:
-        return help_text(role, Words(Language.EN), listed=COMMANDS, can_split=False, own=files.commands().values())
+        return help_text(role, Words(Language.EN), listed=COMMANDS, can_split=False, own=files.commands.read().values())
 
     line = "- /review_change [number]: Look through a change"
     assert line in told(GrantRole.MEMBER)
