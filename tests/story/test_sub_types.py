@@ -59,7 +59,8 @@ class Delegating(ScriptedClient):
             order = json.dumps({"type": sub_type, "task": "look around"})
             yield self._answer(request, "", RequestedCall("c1", "sub_agent", order))
         else:
-            self.results = [said.text for said in request.messages if said.role is Role.TOOL]
+            if request.purpose is UsagePurpose.TURN:  # a title may be asked for after the answer
+                self.results = [said.text for said in request.messages if said.role is Role.TOOL]
             async for event in super().stream(request):
                 yield event
 
