@@ -236,9 +236,7 @@ def test_scrub_copies_its_input_without_the_secrets(trivet: Trivet) -> None:
 
 def test_scrub_check_says_what_becomes_of_each_rule_and_what_it_finds(trivet: Trivet, tmp_path: Path) -> None:
     rules = tmp_path / "rules.toml"
-    rules.write_text(
-        "[[rules]]\nid = 'badge'\nregex = 'badge (\\d{6})'\n\n[[rules]]\nid = 'files'\npath = '\\.p12$'\n"
-    )
+    rules.write_text("[[rules]]\nid = 'badge'\nregex = 'badge (\\d{6})'\n\n[[rules]]\nid = 'files'\npath = '\\.p12$'\n")
     ended = trivet.run("scrub", "--check", str(rules), given="hello\nmy badge 123456\n")
     assert ended.returncode == 0, ended.stderr
     assert [line.split(maxsplit=2) for line in ended.stdout.splitlines()] == [
