@@ -31,6 +31,17 @@ def test_it_is_swallowed_whole_whatever_the_mark(mark: str, line_end: str) -> No
         assert "".join((*pieces, stream.flush())) == clean
 
 
+@pytest.mark.parametrize("mark", MARKS)
+@pytest.mark.parametrize("indent", ["", "    "])
+def test_heads_in_front_of_it_are_a_part_of_it(mark: str, indent: str) -> None:
+    """A key with a passphrase begins with them."""
+    first, *body = KEY.split("\n")
+    lines = (first, *(f"{indent}{line}" for line in ("Proc-Type: 4,ENCRYPTED", "DEK-Info: AES-128-CBC,AA", "", *body)))
+    clean = scrub("\n".join(f"{mark}{line}" for line in (*lines, "and the rest")))
+    assert not any(line[:12] in clean for line in body[:-1])
+    assert clean.endswith("and the rest")
+
+
 @pytest.mark.parametrize("kind", ["PUBLIC KEY", "CERTIFICATE"])
 def test_what_is_public_is_left_alone_with_marks_too(kind: str) -> None:
     text = "\n".join(f"# {line}" for line in KEY.replace("RSA PRIVATE KEY", kind).split("\n"))
