@@ -74,10 +74,10 @@ _MARK_CHARS_MAX: Final = 80
 
 _HEADER: Final = re.compile(r"-----BEGIN(?: [A-Z0-9]{1,12}){0,3} PRIVATE KEY(?: BLOCK)?-----", re.ASCII)
 _GAP: Final = re.compile(r"(?:\\{1,2}[nr]|<br ?/?>|vb[A-Z][A-Za-z]{1,8}|[\s>|\"'+*`,\\&._()-]){0,48}")
-_FIELD: Final = r"(?:Proc-Type|DEK-Info|Version|Comment|Hash|Charset|MessageID):"
+_ARMOUR_FIELD: Final = r"(?:Proc-Type|DEK-Info|Version|Comment|Hash|Charset|MessageID):"
 _LINE_MARK: Final = re.compile(
     r"(?:\\{1,2}[nr]|\r?\n)(?:(?!\[redacted:)[^\n\\]){0,48}?"
-    rf"(?<![A-Za-z0-9+/=])(?=[A-Za-z0-9+/]{{40,120}}={{0,2}}(?:[\s\\]|\Z)|{_FIELD})",
+    rf"(?<![A-Za-z0-9+/=])(?=[A-Za-z0-9+/]{{40,120}}={{0,2}}(?:[\s\\]|\Z)|{_ARMOUR_FIELD})",
     re.ASCII,
 )
 """Line numbers, comment signs, names of containers, times: what tools put in front of each line. A placeholder is none:
@@ -86,7 +86,7 @@ the token that it stands for was too long for one, or had been taken with the wh
 _MARKED_CHARS_MAX: Final = 192
 """So much text behind a header shows whether its lines are marked."""
 
-_MATERIAL: Final = re.compile(rf"[A-Za-z0-9+/=]{{16}}|{_FIELD}", re.ASCII)
+_MATERIAL: Final = re.compile(rf"[A-Za-z0-9+/=]{{16}}|{_ARMOUR_FIELD}", re.ASCII)
 _ENDS: Final = re.compile(
     r"(?P<mark>-----END [A-Z0-9 ]{1,40}-----)"
     r"|[\"'](?!(?:[\s,+.&\\nr_()]|vb[A-Z][A-Za-z]{1,8}){0,16}[\"'](?:[A-Za-z0-9+/=-]{16}|-----END)|[A-Za-z0-9+/=]{16}|-----END)"

@@ -23,10 +23,10 @@ from tests.architecture.code_stats import (
 
 LIMITS: Final = {
     "files": 377,
-    "lines": 105_783,
-    "one_importer": 17.9,
+    "lines": 106_752,
+    "one_importer": 17.8,
     "duplicate_classes": 0,
-    "no_verb": 5.6,
+    "no_verb": 5.5,
     "forwarders": 79,
 }
 
