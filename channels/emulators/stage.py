@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 import weakref
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
@@ -35,6 +35,15 @@ def mapped(
     return "".join([*parts, between(text[end:])])
 
 
+def mentioning(text: str, mentions: Mapping[str, str]) -> str:
+    """Put the vendor's own form in the place of each `@name` that a person typed; `mentions` has it by name. A name in
+    code, or one that nobody has, stays as it is."""
+    known = {name.lower(): mention for name, mention in mentions.items()}
+    names = "|".join(re.escape(name) for name in sorted(known, key=len, reverse=True))
+    found = re.compile(rf"```.*?```|`[^`\n]+`|(?<![\w@<])@({names})(?!\w)", re.DOTALL | re.IGNORECASE)
+    return found.sub(lambda match: known[match[1].lower()] if match[1] else match[0], text)
+
+
 # --- people, places, messages and events
 
 
@@ -46,12 +55,13 @@ class PlaceKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Someone who can write. `id` is the vendor's user id as text."""
+    """Someone who can write. `id` is the vendor's user id as text, `language` what their client says, an IETF tag."""
 
     id: str
     name: str
     handle: str
     is_bot: bool = False
+    language: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +94,8 @@ class Said:
     """One message as people see it now. `text` is plain, `html` is how the vendor's client would show it.
 
     `only_for` is the person who alone sees it; None: everybody does. A `silent` one rang nobody. `above` is what the
-    client writes over it, such as who used which command.
+    client writes over it, such as who used which command. `address` is the vendor's ids of the bot (on
+    Slack of the workspace), the chat and the message, with colons between them.
     """
 
     id: str
@@ -100,6 +111,7 @@ class Said:
     only_for: str | None = None
     silent: bool = False
     above: str = ""
+    address: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +197,9 @@ class Stage(Protocol):
     def platform(self) -> str:
         """Return the vendor, as one lower-case word."""
         ...
+
+    @property
+    def bot(self) -> Person: ...
 
     def people(self) -> Sequence[Person]: ...
 

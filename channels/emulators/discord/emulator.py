@@ -46,6 +46,7 @@ from channels.emulators.stage import (
     SharedFile,
     StageAudience,
     StageEvent,
+    mentioning,
 )
 
 PREFIX: Final = "/api/v10"
@@ -158,6 +159,10 @@ class DiscordEmulator:
 
     # --- the stage: who and where
 
+    @property
+    def bot(self) -> Person:
+        return as_person(self.world.bot)
+
     def people(self) -> Sequence[Person]:
         return [as_person(user) for user in self.world.users.values() if user.id != self.world.bot.id]
 
@@ -228,6 +233,7 @@ class DiscordEmulator:
         One recording without words is a voice message.
         """
         author, channel = self.world.users[int(person_id)], self._channel(place_id)
+        text = self._typed(text)
         front = f"<@{self.world.bot.id}> " if mention_bot else ""
         front += f"<@&{self.guild.bot_role_id}> " if mention_role else ""
         target = channel.messages.get(int(reply_to)) if reply_to else None
@@ -241,6 +247,11 @@ class DiscordEmulator:
             flags=MessageFlag.VOICE if not text and [file.media_type for file in files] == [VOICE_TYPE] else 0,
         )
         return as_said(self.world, self._posting.post(channel, author, draft))
+
+    def _typed(self, text: str) -> str:
+        """Return what the client sends for a text in which people are called by their names."""
+        users = self.world.users.values()
+        return mentioning(text, {name: f"<@{user.id}>" for user in users for name in (user.username, user.shown_as)})
 
     async def share(self, person_id: str, message_id: str, place_id: str, to_id: str, text: str = "") -> Said:
         """Forward a message; the words are a message of their own after it."""
@@ -258,7 +269,7 @@ class DiscordEmulator:
         return as_said(self.world, message)
 
     async def edit(self, message_id: str, place_id: str, text: str) -> None:
-        message = self._message(message_id, place_id)
+        message, text = self._message(message_id, place_id), self._typed(text)
         self._posting.edit(message, rewritten(message, text, _spoken(text, None)))
 
     async def delete(self, message_id: str, place_id: str) -> None:

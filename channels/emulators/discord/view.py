@@ -188,7 +188,7 @@ _MENTION: Final = re.compile(r"<(@&|@!?|#)(\d+)>")
 
 
 def as_person(user: DiscordUser) -> Person:
-    return Person(str(user.id), user.shown_as, user.username, user.is_bot)
+    return Person(str(user.id), user.shown_as, user.username, user.is_bot, user.locale)
 
 
 def as_place(channel: Channel) -> Place:
@@ -206,6 +206,7 @@ def as_place(channel: Channel) -> Place:
 def as_said(world: DiscordState, message: MessageObject) -> Said:
     return Said(
         id=str(message.id),
+        address=f"{world.bot.id}:{message.channel_id}:{message.id}",
         place_id=str(message.channel_id),
         author=as_person(message.author),
         text=_text(world, message),

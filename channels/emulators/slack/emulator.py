@@ -43,6 +43,7 @@ from channels.emulators.stage import (
     SharedFile,
     StageAudience,
     StageEvent,
+    mentioning,
 )
 
 TEAM_ID: Final = "T0EMULATOR"
@@ -140,6 +141,10 @@ class SlackEmulator:
 
     # --- the stage: who and where
 
+    @property
+    def bot(self) -> Person:
+        return as_person(self.world.bot)
+
     def people(self) -> Sequence[Person]:
         return [as_person(user) for user in self.world.users.values() if user.id != self.world.bot.id]
 
@@ -219,7 +224,7 @@ class SlackEmulator:
         """Write as a person: `reply_to` answers in the thread of that message."""
         place, thread_ts = self._place(place_id)
         author = self.world.users[person_id]
-        spoken = typed(f"<@{self.world.bot.id}> {text}" if mention_bot else text)
+        spoken = self._typed(f"<@{self.world.bot.id}> {text}" if mention_bot else text)
         attached = tuple(self.world.new_file(each.name, each.content, each.media_type, author.id) for each in files)
         draft = SlackDraft(
             text=spoken,
@@ -230,6 +235,13 @@ class SlackEmulator:
             files=attached,
         )
         return as_said(self.world, self._posting.post(place, author, draft))
+
+    def _typed(self, text: str) -> str:
+        """Return what the client sends for a text in which people are called by their names."""
+        users = self.world.users.values()
+        return typed(
+            mentioning(text, {name: f"<@{user.id}>" for user in users for name in (user.handle, user.real_name)})
+        )
 
     def thread_from(self, person_id: str, place_id: str, message_id: str, title: str) -> Place:
         """Open the thread of a message. Nobody hears of it before the first reply, and it is called as its root."""
@@ -254,7 +266,7 @@ class SlackEmulator:
 
     async def edit(self, message_id: str, place_id: str, text: str) -> None:
         message = self._message(message_id, place_id)
-        spoken = typed(text)
+        spoken = self._typed(text)
         self._posting.change(message, text=spoken, blocks=rich_text(plain(spoken), mentioned(spoken)))
 
     async def delete(self, message_id: str, place_id: str) -> None:

@@ -321,7 +321,7 @@ _ANGLED: Final = re.compile(r"<([@#!]?)([^<>|\n]+)(?:\|([^<>\n]*))?>")
 
 
 def as_person(user: SlackUser) -> Person:
-    return Person(user.id, user.real_name, user.handle, user.bot_id is not None)
+    return Person(user.id, user.real_name, user.handle, user.bot_id is not None, user.locale)
 
 
 def as_place(place: Conversation) -> Place:
@@ -357,6 +357,7 @@ def as_said(world: SlackState, message: SlackMessage, place_id: str | None = Non
     seconds, micros = ts_key(message.ts)
     return Said(
         id=message.ts,
+        address=f"{world.team_id}:{split_id(place_of(message))[0]}:{message.ts}",
         place_id=place_id or place_of(message),
         author=as_person(message.author),
         text=shown_text(world, message),

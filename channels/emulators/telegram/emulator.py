@@ -111,6 +111,10 @@ class TelegramEmulator:
 
     # --- the stage
 
+    @property
+    def bot(self) -> Person:
+        return person(self._world.bot)
+
     def people(self) -> Sequence[Person]:
         return [person(user) for user in self._world.users.values() if user.id != self._world.bot.id]
 

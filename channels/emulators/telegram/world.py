@@ -437,6 +437,7 @@ class TelegramState:
     def said(self, chat: Chat, message: TelegramMessage, place_id: str) -> Said:
         author = message.sender
         return Said(
+            address=f"{self.bot.id}:{chat.id}:{message.id}",
             id=str(message.id),
             place_id=place_id,
             author=person(author),
@@ -467,7 +468,7 @@ def _passed_on(origin: Json) -> str:
 
 
 def person(user: TelegramUser) -> Person:
-    return Person(str(user.id), user.first_name, user.username, user.is_bot)
+    return Person(str(user.id), user.first_name, user.username, user.is_bot, user.language)
 
 
 # --- files of a person: one message each, as Telegram's own client sends them, several as albums

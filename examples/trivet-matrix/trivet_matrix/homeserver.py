@@ -45,6 +45,7 @@ class Homeserver:
     """One server, one bot. `upgrade` moves a room."""
 
     platform = "matrix"
+    bot = BOT
 
     def __init__(self, *, token: str) -> None:
         self.faults = Faults()
