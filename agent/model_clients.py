@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from agent.limits import IMAGE_BYTES_MAX
@@ -26,7 +27,7 @@ from agent.models.selection import check_models, embedding_model, named_models, 
 from agent.tools.files.workspace import WorkspaceLookup, Workspaces
 from gateway.config import Settings
 from gateway.contracts.errors import ToolError
-from gateway.contracts.ids import WORKSPACES, SessionKey
+from gateway.contracts.ids import MODEL_AWAY, WORKSPACES, SessionKey
 from gateway.contracts.ports import Clock, SpanSink
 
 # The images of conversations, as the model client asks for them.
@@ -55,9 +56,10 @@ class WorkspaceGallery:
 class ModelRouter:
     """`ModelProvider` for any name."""
 
-    def __init__(self, others: ModelProvider) -> None:
-        """Keep the client of all models that are no demo."""
+    def __init__(self, others: ModelProvider, *, demo_away: Path | None = None) -> None:
+        """Keep the client of all models that are no demo. As long as the file `demo_away` is there, no demo answers."""
         self._demo = ScriptedClient()
+        self._demo.away = demo_away
         self._others = others
 
     def facts(self, model: str) -> ModelFacts:
@@ -125,7 +127,7 @@ def model_clients(settings: Settings) -> ModelClients:
     health = ModelHealth(lambda model: litellm.facts(model).api or model, named | unnamed)
     called = sorted(name for name in named if not name.startswith(PREFIX))
     is_own_way = bool(embeds or agent.transcription_model)
-    provider = ModelRouter(litellm)
+    provider = ModelRouter(litellm, demo_away=settings.data_dir / MODEL_AWAY)
     check_models(provider, settings, known=catalog.names)
     for name in called:
         litellm.facts(name)

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from agent.models.demo_subagents import (
@@ -183,6 +184,9 @@ class _Script:
 class ScriptedClient:
     """`ModelProvider` without a model."""
 
+    away: Path | None = None
+    """As long as this file is there, the model cannot be reached."""
+
     def facts(self, model: str) -> ModelFacts:
         """Return a small window, so that compaction can be seen in a demo."""
         return ModelFacts(provider=PREFIX, api=PREFIX.partition("/")[0], context_window=_WINDOW, output_max=_OUTPUT_MAX)
@@ -192,7 +196,8 @@ class ScriptedClient:
         latency_s(model)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """Stream the scripted answer in small deltas. Raises what `fail` asks for."""
+        """Stream the scripted answer in small deltas. Raises what `fail` asks for, and `ModelUnavailable`."""
+        self._check_cable()
         await asyncio.sleep(latency_s(request.model))
         script = _SCRIPTS[request.purpose](request)
         slow_s = _slowness_s(request)
@@ -200,6 +205,7 @@ class ScriptedClient:
         pieces = [script.text[at : at + size] for at in range(0, len(script.text), size)]
         for piece in pieces:
             await asyncio.sleep(slow_s / len(pieces))
+            self._check_cable()
             yield TextDelta(piece)
         prompt = request_chars(request.system, request.messages) // 4
         yield ModelAnswer(
@@ -210,6 +216,10 @@ class ScriptedClient:
             cost_usd=0.0,
             model=request.model,
         )
+
+    def _check_cable(self) -> None:
+        if self.away is not None and self.away.exists():
+            raise ModelUnavailable("the cable to the demo model is pulled")
 
     async def close(self) -> None:
         """Close nothing: the client has no connection."""

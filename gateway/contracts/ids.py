@@ -134,6 +134,9 @@ def turn_id_of(message_id: str) -> str:
 
 
 WORKSPACES: Final = "workspaces"
+
+MODEL_AWAY: Final = "demo-model-away"
+"""A file below `data_dir`: as long as it is there, the demo model cannot be reached."""
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9]+")
 _READABLE_CHARS: Final = 60
 _DIGEST_CHARS: Final = 20

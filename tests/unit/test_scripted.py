@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -70,6 +71,21 @@ async def test_history_shows_only_what_was_sent() -> None:
 async def test_it_fails_when_told_to(text: str, error: type[ModelError]) -> None:
     with pytest.raises(error):
         await ask(ScriptedClient(), asking(text))
+
+
+async def test_it_cannot_be_reached_while_its_cable_is_pulled(tmp_path: Path) -> None:
+    """Neither at the beginning of an answer nor in its middle."""
+    client = ScriptedClient()
+    client.away = away = tmp_path / "away"
+    answer = client.stream(asking("long 2000"))
+    assert isinstance(await anext(answer), TextDelta)
+    away.touch()
+    with pytest.raises(ModelUnavailable):
+        await anext(answer)
+    with pytest.raises(ModelUnavailable):
+        await ask(client, asking("say hello"))
+    away.unlink()
+    assert "hello" in (await ask(client, asking("say hello"))).text
 
 
 @pytest.mark.parametrize(
