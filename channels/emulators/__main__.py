@@ -2,11 +2,16 @@
 
 When everything listens, one line of JSON goes to standard output:
 
-    {"playground": url, "telegram": {"api_base": ..., "token": ...}, ...}
+    {"playground": url, "roles": {"telegram:7": "admin", ...}, "telegram": {"api_base": ..., "token": ...}, ...}
+
+An order that the page gives is a line, too, and is answered by one on standard input, in any order:
+
+    {"number": 1, "order": "kill-agent"}
+    {"number": 1, "happened": [{"at_ms": ..., "what": ...}]}
 
 The process ends when its standard input closes (its starter is gone), on SIGTERM and on Ctrl-C.
 `TRIVET_DEMO_ADMIN_URL` and `TRIVET_DEMO_ADMIN_TOKEN` let the page show the sessions of the conversations,
-`TRIVET_DEMO_TRIES` what may be said to the model that answers, a line each.
+`TRIVET_DEMO` is JSON: the `tries` and the `orders` that the page offers.
 """
 
 from __future__ import annotations
@@ -24,21 +29,24 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Final, Protocol, runtime_checkable
+from urllib.parse import quote
 
 from channels.emulators.discord import DiscordEmulator, DiscordSwitches
-from channels.emulators.playground.site import AdminSessions
+from channels.emulators.playground.site import AdminApi, Installation
 from channels.emulators.serving import PLAYGROUND, Emulator, serve
 from channels.emulators.slack import SlackEmulator, SlackSwitches
-from channels.emulators.stage import PlaceKind, Stage
+from channels.emulators.stage import Json, PlaceKind, Stage
 from channels.emulators.telegram import TelegramEmulator
 
 ADMIN_URL: Final = "TRIVET_DEMO_ADMIN_URL"
 ADMIN_TOKEN: Final = "TRIVET_DEMO_ADMIN_TOKEN"
-TRIES: Final = "TRIVET_DEMO_TRIES"
+DEMO: Final = "TRIVET_DEMO"
 STDIN: Final = 0
 TELEGRAM_BOT_ID: Final = 4_242_001
 DISCORD_BOT_ID: Final = 1_200_000_000_000_000_001
 CALL_EVERY_S: Final = 0.2  # until the app is there to be called
+PEOPLE: Final = {"Ada": "admin", "Noor": "member", "Gus": "guest", "Sam": ""}
+"""Who is there from the beginning, and as what; nobody knows the last one."""
 
 
 @runtime_checkable
@@ -109,12 +117,13 @@ class Make(Protocol):
 PARTS: Final[dict[str, Make]] = {"telegram": telegram, "discord": discord, "slack": slack}
 
 
-def furnish(stage: Stage) -> None:
-    """Add two people, a group and a thread in it, so that there is somebody to be."""
-    stage.add_person("Ada")
-    stage.add_person("Noor")
+def furnish(stage: Stage) -> dict[str, str]:
+    """Add people, a group and a thread in it, so that there is somebody to be; return their roles by session key."""
+    people = {stage.add_person(name): role for name, role in PEOPLE.items()}
     group = stage.add_place(PlaceKind.GROUP, "Garden club")
     stage.add_place(PlaceKind.THREAD, "Tomatoes", parent_id=group.id)
+    # No key holds a colon or a slash of an id.
+    return {f"{stage.platform}:{quote(person.id, safe='@!$')}": role for person, role in people.items() if role}
 
 
 async def called(stage: Stage, url: str) -> None:
@@ -123,22 +132,47 @@ async def called(stage: Stage, url: str) -> None:
         await asyncio.sleep(CALL_EVERY_S)
 
 
+class OrderLines:
+    """Orders to whoever started this process: a line to standard output, answered by a line from standard input."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[int, asyncio.Future[list[Json]]] = {}
+        self._number = 0
+
+    async def give(self, order: str) -> list[Json]:
+        """Give an order, and return what happened when it has been carried out."""
+        self._number += 1
+        happened: asyncio.Future[list[Json]] = asyncio.get_running_loop().create_future()
+        self._waiting[self._number] = happened
+        write_line({"number": self._number, "order": order})
+        return await happened
+
+    def hear(self, line: bytes) -> None:
+        """Hear what became of an order."""
+        told = json.loads(line)
+        self._waiting.pop(told["number"]).set_result(told["happened"])
+
+
+def write_line(told: Json) -> None:
+    """Tell whoever started this process."""
+    sys.stdout.write(json.dumps(told) + "\n")
+    sys.stdout.flush()
+
+
 async def run(port: int, *, is_limited: bool, calls: Mapping[str, str], plugins: Mapping[str, str]) -> None:
     """Serve until told to stop. `calls`: which platforms call the app, and where; `plugins`: the modules of platforms
     that are not ours, each with a function `emulate`. Raises `OSError` when the port is taken."""
     makes = PARTS | {name: import_module(module).emulate for name, module in plugins.items()}
     parts = {name: make(is_limited=is_limited) for name, make in makes.items()}
-    for part in parts.values():
-        furnish(part.emulator)
-    admin_url = os.environ.get(ADMIN_URL, "")
-    sessions = AdminSessions(admin_url, os.environ.get(ADMIN_TOKEN, "")) if admin_url else None
-    stop = _told_to_stop()
+    roles = {key: role for part in parts.values() for key, role in furnish(part.emulator).items()}
+    admin_url, orders = os.environ.get(ADMIN_URL, ""), OrderLines()
+    admin = AdminApi(admin_url, os.environ.get(ADMIN_TOKEN, "")) if admin_url else None
+    installation = Installation(admin, **json.loads(os.environ.get(DEMO, "{}")), give=orders.give)
+    stop = _told_to_stop(orders)
     stages = {name: part.emulator for name, part in parts.items()}
-    tries = os.environ.get(TRIES, "").splitlines()
-    async with serve(stages, playground=True, playground_port=port, sessions=sessions, tries=tries) as served:
+    async with serve(stages, playground=True, playground_port=port, installation=installation) as served:
         access = {name: dict(part.access(served.url_of(name))) for name, part in parts.items()}
-        sys.stdout.write(json.dumps({"playground": served.url_of(PLAYGROUND), **access}) + "\n")
-        sys.stdout.flush()
+        write_line({"playground": served.url_of(PLAYGROUND), "roles": roles, **access})
         calling = [asyncio.create_task(called(parts[name].emulator, url)) for name, url in calls.items()]
         await stop.wait()
         for task in calling:
@@ -146,7 +180,7 @@ async def run(port: int, *, is_limited: bool, calls: Mapping[str, str], plugins:
         await asyncio.gather(*calling, return_exceptions=True)
 
 
-def _told_to_stop() -> asyncio.Event:
+def _told_to_stop(orders: OrderLines) -> asyncio.Event:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -154,8 +188,11 @@ def _told_to_stop() -> asyncio.Event:
 
     def watch_stdin() -> None:
         # Not sys.stdin: the interpreter aborts when it ends while a thread holds that object's lock.
-        while os.read(STDIN, 4096):
-            pass
+        heard = b""
+        while more := os.read(STDIN, 4096):
+            *lines, heard = (heard + more).split(b"\n")
+            for line in lines:
+                loop.call_soon_threadsafe(orders.hear, line)
         loop.call_soon_threadsafe(stop.set)
 
     threading.Thread(target=watch_stdin, name="stdin", daemon=True).start()

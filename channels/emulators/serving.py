@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeAlias, cast
 
@@ -23,7 +23,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-from channels.emulators.playground.site import AdminSessions, Playground
+from channels.emulators.playground.site import NOTHING, Installation, Playground
 from channels.emulators.stage import Stage
 
 # --- cutting a connection as a network fault would: no status line, no close frame, not one byte; or half of that
@@ -129,15 +129,14 @@ async def serve(
     *,
     playground: bool = False,
     playground_port: int = 0,
-    sessions: AdminSessions | None = None,
-    tries: Sequence[str] = (),
+    installation: Installation = NOTHING,
 ) -> AsyncIterator[Served]:
     """Serve until the block ends; then every connection is closed and every port is free again.
 
-    `tries` are what the playground offers to say. Raises `OSError` when `playground_port` is taken; port 0 takes any
-    free one.
+    `installation` is the Trivet that answers. Raises `OSError` when `playground_port` is taken; port 0 takes any free
+    one.
     """
-    site = Playground(stages, sessions, tries)
+    site = Playground(stages, installation)
     apps: dict[str, ASGIApp] = {name: stage.app for name, stage in stages.items()}
     if playground:
         apps[PLAYGROUND] = site.app

@@ -69,14 +69,15 @@ async def main() -> None:
 
 
 async def of_playground(browser: Browser, rig: Rig) -> None:
-    """Play the conversations and picture them: all platforms, each alone, and a secret that is redacted."""
+    """Play the conversations and picture them: all platforms, each alone, a secret that is redacted, and an answer that
+    comes although every process was killed."""
     page = await browser.new_page(viewport=PLAYGROUND, device_scale_factor=1.5, color_scheme="light")
     await page.goto(rig.playground_url)
     await expect(page.locator(".link")).to_have_text("live")
     for line in CONVERSATIONS:
         await say(page, line)
     await expect(page.locator(".said > li[data-growing=true]")).to_have_count(0)
-    await expect(page.locator(".sessions li", has_text="subagent").filter(has_text="active")).to_have_count(0)
+    await expect(page.locator(".list li li", has_text="active")).to_have_count(0)
     await page.evaluate("document.activeElement.blur()")
     await save("playground", page)
     for platform in PLATFORMS:
@@ -87,6 +88,12 @@ async def of_playground(browser: Browser, rig: Rig) -> None:
     for platform in PLATFORMS:
         await talk_in_group(page, platform)
         await save(f"{platform}-group", page.locator(f"#pane-{platform}"))
+    await page.locator("#pane-telegram").get_by_label("Message", exact=True).focus()
+    await page.get_by_role("button", name="Break it").click()
+    await page.get_by_role("button", name="Kill everything").click()
+    await expect(page.locator(".verdict")).to_contain_text("Answered all the same")
+    await page.mouse.move(0, 0)
+    await save("broken", page)
     await page.close()
 
 

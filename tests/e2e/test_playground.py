@@ -14,6 +14,7 @@ from channels.emulators.stage import PlaceKind
 from channels.emulators.telegram import TelegramEmulator
 from tests.parts.browsing import CONTRAST, PHONE, browser, page, write
 from tests.parts.platforms import ADMIN_TOKEN, TELEGRAM_TOKEN, TRIES, Ground
+from tests.parts.waiting import until
 
 __all__ = ["browser", "page"]
 
@@ -64,6 +65,10 @@ class TestThePage:
         await expect(page.locator(".said li")).to_have_count(1)
         await expect(field).to_have_value("!")
         await expect(offered).to_be_hidden()
+        await page.get_by_text("Try something").click()
+        await offered.get_by_role("button", name="say Hello.").click()
+        await expect(page.get_by_label("Place to write in").locator("option:checked")).to_have_text("Kitchen")
+        await expect(page.get_by_label("mention the bot")).to_be_checked()
         updates = await ground.bot.get_updates(timeout=1)
         assert [update.message.text for update in updates if update.message] == ["split one | two"]
 
@@ -206,6 +211,7 @@ class TestThePage:
         await expect(chosen).to_contain_text(key)
         await expect(chosen).to_contain_text("active · 2 messages")
         await expect(page.locator(".sessions li").nth(1)).to_contain_text("no title yet")
+        await expect(page.locator(".flow summary")).to_have_text("Queue 3 waiting · 1 running · 0 to send")
         board = page.get_by_role("link", name="Task board")
         assert str(await board.get_attribute("href")).endswith("/tasks")
         assert ADMIN_TOKEN not in await page.content()
@@ -220,10 +226,80 @@ class TestThePage:
             {"id": "2", "key": "slack:U1", "title": "Trains", "channel": "slack", "message_count": 1},
             {"id": "1", "key": key, "title": "Tomatoes", "channel": "telegram", "message_count": 2},
         ]
-        rows = page.locator(".sessions li")
+        rows = page.locator(".list")
         await expect(rows.locator(".title")).to_have_text(["Trains", "Tomatoes", "where the tests are"])
         await expect(rows.locator(".key")).to_have_text(["slack:U1", key, "subagent:explore"])
-        await expect(rows.nth(2)).to_have_attribute("data-nested", "true")
+        nested = page.locator(".list li li .title")
+        await expect(nested).to_be_hidden()
+        await page.get_by_text("1 sub-agent").click()
+        ground.admin.said = [
+            {"kind": "message", "role": "user", "text": "find them", "created_at": "2026-11-27T10:00:00Z"}
+            | {"tool_calls": [{"name": "glob", "arguments": "{}"}]}
+        ]
+        await nested.click()
+        await expect(page.locator(".transcript li")).to_contain_text("find them")
+        await expect(page.locator(".transcript code")).to_have_text("glob({})")
+        await page.get_by_role("button", name="‹ Sessions").click()
+        await expect(rows).to_be_visible()
+
+    async def test_a_fake_key_is_shown_as_written_and_as_seen(self, page: Page, ground: Ground) -> None:
+        await page.get_by_role("button", name="Paste a fake key").first.click()
+        await page.get_by_role("button", name="An assignment").click()
+        await expect(page.get_by_label("Message", exact=True)).to_be_focused()
+        await page.keyboard.press("Enter")
+        await expect(page.locator(".said > li")).to_have_count(1)
+        (said,) = ground.telegram.said(ground.dm)
+        ground.admin.rows = [{"id": "1", "key": f"telegram:{ground.ada}"}]
+        seen = 'DB_PASSWORD="[redacted:assignment]"'
+        ground.admin.said = [{"message_id": f"telegram:{said.address}", "text": seen}]
+        wrote, saw = page.locator(".sides section").nth(0), page.locator(".sides section").nth(1)
+        await expect(saw.locator("mark")).to_have_text("[redacted:assignment]")
+        await expect(wrote.locator("mark")).to_have_text(said.text)
+        await page.get_by_role("button", name="Paste a fake key").first.click()
+        await page.get_by_role("button", name="An assignment").click()
+        assert await page.get_by_label("Message", exact=True).input_value() != said.text
+
+    async def test_a_trace_is_drawn_hop_by_hop(self, page: Page, ground: Ground) -> None:
+        await write(page, "where is it?")
+        message = page.locator(".said > li")
+        await message.hover()
+        await message.get_by_role("button", name="Trace").click()
+        hops = page.locator(".hops li b")
+        await expect(hops).to_have_text(["written"])
+        ground.admin.hops = [{"at": "2099-11-27T10:00:00Z", "name": "turn began", "detail": "t_1, run 1"}]
+        await expect(hops).to_have_text(["written", "turn began"])
+        ground.admin.hops = [
+            {"at": "2099-11-27T10:00:01Z", "name": "turn began", "detail": "t_1, run 2"},
+            {"at": "2099-11-27T10:00:02Z", "name": "receipt", "detail": "t_1:1 sent"},
+        ]
+        await expect(hops).to_have_text(["written", "turn began", "turn began", "receipt"])
+        await expect(page.locator(".verdict")).to_contain_text("Answered once")
+
+    async def test_a_person_becomes_somebody_else_and_reads_another_language(self, page: Page, ground: Ground) -> None:
+        role = page.get_by_label("What this person is to the bot")
+        await expect(role).to_have_value("stranger")
+        await role.select_option("guest")
+        await until(lambda: ground.admin.roles == {f"telegram:{ground.ada}": "guest"})
+        await role.select_option("stranger")
+        await until(lambda: ground.admin.roles == {})
+        await page.get_by_label("Language of this person").select_option(label="Deutsch")
+        await until(lambda: ground.telegram.people()[0].language == "de")
+        await page.get_by_label("Person to write as").select_option(label="Noor")
+        await expect(page.get_by_label("Language of this person").locator("option:checked")).to_have_text("English")
+
+    async def test_people_and_the_bot_are_called_by_typing_an_at_sign(self, page: Page, ground: Ground) -> None:
+        await page.get_by_label("Place to write in").select_option(label="Kitchen")
+        area = page.get_by_label("Message", exact=True)
+        await area.focus()
+        await page.keyboard.type("hello @tri")
+        await expect(page.locator(".menu li")).to_have_text(["@trivet_demo_bot Trivet"])
+        await page.keyboard.press("Enter")
+        await expect(area).to_have_value("hello @trivet_demo_bot ")
+        await page.keyboard.type("there")
+        await page.keyboard.press("Enter")
+        *_, update = await ground.bot.get_updates(timeout=30)
+        assert update.message is not None
+        assert [each.type for each in update.message.entities] == ["mention"]
 
     async def test_on_a_phone_one_pane_fills_the_screen(self, page: Page, ground: Ground) -> None:
         await page.set_viewport_size(PHONE)
@@ -237,7 +313,7 @@ class TestThePage:
     async def test_everything_can_be_reached_with_the_keyboard(self, page: Page, ground: Ground) -> None:
         """Tab visits the controls in reading order, and each of them has a name."""
         names = []
-        for _ in range(13):
+        for _ in range(19):
             await page.keyboard.press("Tab")
             names.append(
                 await page.evaluate(
@@ -247,12 +323,17 @@ class TestThePage:
             )
         assert names == [
             "Skip to the conversations",
+            "Paste a fake key",
             "Person to write as",
             "Add a person",
+            "What this person is to the bot",
+            "Language of this person",
             "Place to write in",
             "New group or thread",
             "Messages on telegram",
-            *TRIES,
+            "Try something",
+            "Secrets paste a fake key",
+            *(f"{each['topic']} {each['text']}" for each in TRIES),
             "Message",
             "Attach files",
             "mention the bot",
@@ -265,6 +346,7 @@ class TestThePage:
         for text in ("one", "two", "three"):
             await write(page, text)
             await expect(page.locator(".said > li", has_text=text)).to_be_visible()
+        await page.keyboard.press("Shift+Tab")  # what to try
         await page.keyboard.press("Shift+Tab")
         await expect(page.get_by_label("Messages on telegram")).to_be_focused()
         for key in ("ArrowUp", "ArrowUp", "ArrowUp", "ArrowUp", "ArrowDown", "Tab"):

@@ -14,8 +14,9 @@ import pytest
 from starlette.applications import Starlette
 from telegram import InlineKeyboardButton, InlineKeyboardMarkup
 
-from channels.emulators.playground.site import AdminSessions, Playground
-from channels.emulators.serving import PLAYGROUND, listening, serve
+from channels.emulators.discord import DiscordEmulator
+from channels.emulators.playground.site import AdminApi, Installation, Playground
+from channels.emulators.serving import listening
 from channels.emulators.slack import SlackEmulator
 from channels.emulators.stage import PlaceKind
 from channels.emulators.telegram import TelegramEmulator
@@ -27,11 +28,9 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 class TestTheControlApi:
     async def test_another_process_can_play_a_whole_scene(self, ground: Ground) -> None:
         http = ground.http
-        assert (await http.get("/stage")).json() == {
-            "platforms": ["telegram"],
-            "can": {"telegram": ["menu"]},
-            "tries": list(TRIES),
-        }
+        stage = (await http.get("/stage")).json()
+        assert (stage["platforms"], stage["can"], stage["tries"]) == (["telegram"], {"telegram": ["menu"]}, list(TRIES))
+        assert (stage["bots"]["telegram"]["handle"], stage["orders"]) == ("trivet_demo_bot", [])
         mira = (await http.post("/stage/telegram/people", json={"name": "Mira"})).json()
         places = (await http.get("/stage/telegram/places")).json()["places"]
         kitchen = next(place for place in places if place["title"] == "Kitchen")
@@ -62,6 +61,15 @@ class TestTheControlApi:
             assert shared["place_id"] == thread["id"]
             refused = await http.post("/stage/telegram/thread", json=asked | {"title": "key"})
             assert (refused.status_code, list(refused.json())) == (400, ["error"])
+
+    async def test_names_that_are_typed_become_mentions(self) -> None:
+        """In the vendor's form, but not in code, and only the names of somebody who is there."""
+        slack, discord = SlackEmulator(bot_token="xoxb-stand-in", app_token="xapp-stand-in"), DiscordEmulator(token="x")
+        for stage in (slack, discord):
+            ada, hall = stage.add_person("Ada"), stage.add_place(PlaceKind.GROUP, "Hall")
+            said = await stage.say(ada.id, hall.id, "@trivet, ask @ada! Not `@ada`, @adam or a@ada.org")
+            assert said.text == "@Trivet, ask @Ada! Not `@ada`, @adam or a@ada.org"
+            assert said.html.count('class="mention"') == 2
 
     async def test_only_a_button_that_is_shown_can_be_pressed(self, ground: Ground) -> None:
         keyboard = InlineKeyboardMarkup([[InlineKeyboardButton("Yes", callback_data="yes")]])
@@ -167,14 +175,37 @@ class TestTheControlApi:
 
     async def test_a_wrong_admin_token_is_said_and_not_hidden(self, ground: Ground) -> None:
         async with listening(ground.admin.app) as port:
-            sessions = AdminSessions(f"http://127.0.0.1:{port}", "wrong")
-            async with serve({}, playground=True, sessions=sessions) as served, httpx.AsyncClient() as http:
-                given = (await http.get(f"{served.url_of(PLAYGROUND)}/sessions")).json()
-        assert given == {
-            "sessions": [],
-            "problem": "the admin API answered 401",
-            "board": f"http://127.0.0.1:{port}/tasks",
-        }
+            site = Playground({}, Installation(AdminApi(f"http://127.0.0.1:{port}", "wrong")))
+            async with httpx.AsyncClient(transport=httpx.ASGITransport(site.app), base_url="http://localhost") as http:
+                given = await http.get("/admin/sessions")
+                assert (given.status_code, given.json()) == (502, {"error": "the admin API answered 401"})
+                assert (await http.get("/stage")).json()["board"] == f"http://127.0.0.1:{port}/tasks"
+
+    async def test_only_what_the_page_shows_is_read_of_the_admin_api(self, ground: Ground) -> None:
+        assert (await ground.http.get("/admin/sessions")).json() == []
+        for path in ("settings", "sessions/1/tree", "pairings", "sessions/../settings"):
+            assert (await ground.http.get(f"/admin/{path}")).status_code == 404
+
+    async def test_what_changes_something_wants_the_pages_own_token(self) -> None:
+        given: list[str] = []
+
+        async def give(order: str) -> list[dict[str, object]]:
+            given.append(order)
+            return [{"at_ms": 1, "what": order}]
+
+        site = Playground({}, Installation(orders=("kill-agent",), give=give))
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(site.app), base_url="http://localhost") as http:
+            token = (await http.get("/")).text.partition('name="page-token" content="')[2].partition('"')[0]
+            kill = {"order": "kill-agent"}
+            for wrong in ({}, {"X-Page-Token": "PAGE-TOKEN"}):
+                assert (await http.post("/order", json=kill, headers=wrong)).status_code == 403
+                assert (await http.put("/admin/grants/x:1", json={"role": "admin"}, headers=wrong)).status_code == 403
+            assert given == []
+            own = {"X-Page-Token": token}
+            answer = await http.post("/order", json=kill, headers=own)
+            assert (answer.json(), given) == ({"happened": [{"at_ms": 1, "what": "kill-agent"}]}, ["kill-agent"])
+            assert (await http.post("/order", json={"order": "reset"}, headers=own)).status_code == 400
+            assert (await http.post("/order", data=kill, headers=own)).status_code == 400
 
 
 class TestTheProcess:
@@ -189,7 +220,9 @@ class TestTheProcess:
             assert me.json()["result"]["is_bot"] is True
             assert "Trivet playground" in (await http.get(ready["playground"])).text
             people = (await http.get(f"{ready['playground']}/stage/telegram/people")).json()["people"]
-            assert [person["name"] for person in people] == ["Ada", "Noor"]
+            assert [person["name"] for person in people] == ["Ada", "Noor", "Gus", "Sam"]
+            assert ready["roles"][f"telegram:{people[0]['id']}"] == "admin"
+            assert f"telegram:{people[3]['id']}" not in ready["roles"]
         process.stdin.close()
         assert await process.wait() == 0
 

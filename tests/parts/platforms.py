@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from telegram import Bot
 
-from channels.emulators.playground.site import AdminSessions
+from channels.emulators.playground.site import AdminApi, Installation
 from channels.emulators.serving import PLAYGROUND, listening, serve
 from channels.emulators.stage import PlaceKind
 from channels.emulators.telegram import TelegramEmulator
@@ -43,18 +43,39 @@ async def telegram_emulator() -> AsyncIterator[ServedTelegram]:
 
 @dataclass(slots=True)
 class Admin:
-    """The admin API, as much of it as the page asks for."""
+    """The admin API, as much of it as the page asks for: sessions, what was said in each of them, the hops of a
+    message, and roles."""
 
     rows: list[dict[str, Any]]
+    said: list[dict[str, Any]] = field(default_factory=list)
+    hops: list[dict[str, Any]] = field(default_factory=list)
+    roles: dict[str, str] = field(default_factory=dict)
 
     @property
     def app(self) -> Starlette:
-        return Starlette(routes=[Route("/api/v1/sessions", self._sessions)])
+        return Starlette(routes=[Route("/api/v1/{path:path}", self._answer, methods=["GET", "PUT", "DELETE"])])
 
-    async def _sessions(self, request: Request) -> Response:
+    async def _answer(self, request: Request) -> Response:
         if request.headers.get("authorization") != f"Bearer {ADMIN_TOKEN}":
             return JSONResponse({"error": "no"}, 401)
-        return JSONResponse(self.rows)
+        what, _, key = request.path_params["path"].partition("/")
+        match request.method, what, key:
+            case "GET", "sessions", "":
+                return JSONResponse(self.rows)
+            case "GET", "sessions", _:
+                return JSONResponse(self.said)
+            case "GET", "trace", _:
+                return JSONResponse(self.hops)
+            case "GET", "grants", _:
+                return JSONResponse([{"key": key, "role": role} for key, role in self.roles.items()])
+            case "PUT", "grants", _:
+                self.roles[key] = (await request.json())["role"]
+                return JSONResponse({})
+            case "DELETE", "grants", _:
+                del self.roles[key]
+                return Response(status_code=204)
+            case _:
+                return JSONResponse({"messages": 3, "lanes_running": 1, "replies_unsent": {}, "dead_letters": 0})
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +102,11 @@ class Ground:
         return next(place.id for place in self.telegram.places() if place.person_id == self.ada)
 
 
-TRIES = ("help", "split one | two")
+TRIES = (
+    {"topic": "Help", "text": "help"},
+    {"topic": "Sub-agents", "text": "split one | two"},
+    {"topic": "Groups", "text": "say Hello.", "place": "group"},
+)
 """What this playground offers to say."""
 
 
@@ -94,8 +119,8 @@ async def ground() -> AsyncIterator[Ground]:
     telegram.add_place(PlaceKind.GROUP, "Kitchen")
     admin = Admin([])
     async with listening(admin.app) as port:
-        sessions = AdminSessions(f"http://127.0.0.1:{port}", ADMIN_TOKEN)
-        async with serve({"telegram": telegram}, playground=True, sessions=sessions, tries=TRIES) as served:
+        installation = Installation(AdminApi(f"http://127.0.0.1:{port}", ADMIN_TOKEN), TRIES)
+        async with serve({"telegram": telegram}, playground=True, installation=installation) as served:
             url = served.url_of(PLAYGROUND)
             bot = Bot(TELEGRAM_TOKEN, base_url=f"{served.url_of('telegram')}/bot")
             async with bot, httpx.AsyncClient(base_url=url) as http:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from pathlib import Path
+
 import pytest
 
 from gateway.ops.demo.__main__ import SECRET, STEPS, DemoStep, ShownLine, Where, problems_of
+from gateway.ops.demo.rig import descendants, process_table
 
 STEP = DemoStep("Ada", Where.DIRECT, "say hello", expects=("hello",), forbids=("quiet",), ends_with="the end.")
 
@@ -45,3 +50,14 @@ def test_the_script_covers_every_place_both_people_a_secret_and_silence() -> Non
     assert {step.who for step in STEPS} == {"Ada", "Ben"}
     assert any(SECRET in step.says and SECRET in step.forbids for step in STEPS)
     assert any(not step.is_answered for step in STEPS)
+
+
+def test_only_the_processes_below_one_are_found() -> None:
+    table = {1: (0, "init"), 5: (1, "up"), 6: (5, "agent"), 7: (6, "child"), 8: (1, "somebody else's")}
+    assert descendants(5, table) == {6: "agent", 7: "child"}
+
+
+def test_the_processes_of_this_machine_are_listed() -> None:
+    parent, command = process_table()[os.getpid()]
+    assert parent == os.getppid()
+    assert Path(sys.executable).name in command

@@ -1,10 +1,12 @@
 """The page and the control API next to it.
 
 Other processes may drive the stages by the same calls as the page. Every body and answer is JSON; a refusal is
-`{"error": "<one sentence>"}` with status 400 (bad input) or 404 (no such platform). `{p}` is a platform's name.
+`{"error": "<one sentence>"}` with status 400 (bad input), 403 (no token of the page), 404 (no such platform) or
+502 (the admin API). `{p}` is a platform's name.
 
     GET    /stage                     {"platforms": ["telegram", ...], "can": {"discord": ["menu", "thread"], ...},
-                                     "tries": [text, ...]}, what may be said to whoever answers
+                                     "bots": {"telegram": Person, ...}, "tries": [...], "orders": [...], "board": url},
+                                     what may be said to whoever answers, and ordered of whoever runs it
     GET    /stage/{p}/people          {"people": [Person]}
     POST   /stage/{p}/people          {"name"}                                              -> Person
     GET    /stage/{p}/places          {"places": [Place]}
@@ -27,9 +29,11 @@ Other processes may drive the stages by the same calls as the page. Every body a
     POST   /stage/{p}/cut             {}: drops every open long poll or websocket           -> {}
     GET    /stage/{p}/events          server-sent events, each a StageEvent, from now on
     GET    /stage/events              the same for all platforms, each with "platform"
-    GET    /sessions                  {"sessions": [...], "problem": "", "board": url}, from the admin API, without its
-                                      token; the page at `url` asks for it
+    GET    /admin/{path}              what the admin API answers to GET /api/v1/{path}, for the paths of `READABLE`
+    PUT    /admin/grants/{key}        {"role"}: a person is that from now on, or a `stranger` again         -> {}
+    POST   /order                     {"order"}, one of `orders`                  -> {"happened": [{"at_ms", "what"}]}
 
+The last two want the page's own token, in `X-Page-Token`: no other page can know it. The admin token stays here.
 Person, Place, Said, Button, MenuEntry, StageEvent and Faults are the dataclasses of `channels.emulators.stage`, field
 by field.
 """
@@ -39,6 +43,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import secrets
 from base64 import b64decode
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -51,7 +56,7 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
-from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
@@ -144,21 +149,18 @@ def switch(faults: Faults, given: Mapping[str, Any]) -> None:
             setattr(faults, name, value)
 
 
-# --- the bot's own sessions, fetched from its admin API behind a bearer token
+# --- the bot itself: its admin API behind a bearer token, and whoever runs it
 
 
 FETCH_TIMEOUT_S: Final = 3.0
-SESSIONS_SHOWN_MAX: Final = 100
-SHOWN: Final = ("id", "key", "title", "channel", "status", "parent_session_id", "updated_at", "message_count")
-
-
-class SessionsUnreachable(Exception):
-    """The admin API did not give its sessions; the message is fit to be shown."""
+READABLE: Final = re.compile(r"sessions|sessions/[^/]+/messages|trace/.+|queue|deliveries|grants")
+STRANGER: Final = "stranger"
+"""Somebody about whom nothing was decided."""
 
 
 @dataclass(frozen=True, slots=True)
-class AdminSessions:
-    """`GET {base_url}/api/v1/sessions`; the token stays on this side of the page."""
+class AdminApi:
+    """The operator's API at `base_url`; the token stays on this side of the page."""
 
     base_url: str
     token: str
@@ -168,25 +170,49 @@ class AdminSessions:
         """Return where the operator watches sub-agents at work."""
         return f"{self.base_url.rstrip('/')}/tasks"
 
-    async def sessions(self) -> list[dict[str, object]]:
-        """Fetch the newest sessions, with the fields of `SHOWN`. Raises `SessionsUnreachable`."""
+    async def get(self, path: str, query: Mapping[str, str]) -> object:
+        """Return what the API answers. Raises `BadRequest`, also when it cannot be reached."""
+        return await self._asked("GET", path, params=query)
+
+    async def grant(self, key: str, role: str) -> None:
+        """Give a person a role, or make a stranger of them. Raises `BadRequest`."""
+        if role == STRANGER:
+            await self._asked("DELETE", f"grants/{key}")
+        else:
+            await self._asked("PUT", f"grants/{key}", json={"role": role})
+
+    async def _asked(self, method: str, path: str, **what: Any) -> object:
         headers = {"Authorization": f"Bearer {self.token}"}
         try:
             async with httpx.AsyncClient(timeout=FETCH_TIMEOUT_S, trust_env=False) as client:
-                url = f"{self.base_url.rstrip('/')}/api/v1/sessions"
-                answer = await client.get(url, headers=headers, params={"limit": SESSIONS_SHOWN_MAX})
+                url = f"{self.base_url.rstrip('/')}/api/v1/{quote(path)}"
+                answer = await client.request(method, url, headers=headers, **what)
         except (httpx.HTTPError, httpx.InvalidURL):
-            raise SessionsUnreachable("the admin API cannot be reached") from None
-        if answer.status_code != httpx.codes.OK:
-            raise SessionsUnreachable(f"the admin API answered {answer.status_code}")
+            raise BadRequest("the admin API cannot be reached", 502) from None
+        if answer.is_error:
+            raise BadRequest(f"the admin API answered {answer.status_code}", 502)
         try:
-            given = answer.json()
+            return answer.json() if answer.content else {}
         except ValueError:
-            raise SessionsUnreachable("the admin API did not answer in JSON") from None
-        rows = given.get("sessions", given.get("items", [])) if isinstance(given, dict) else given
-        if not isinstance(rows, list):
-            raise SessionsUnreachable("the admin API answered something else than sessions")
-        return [{name: row.get(name) for name in SHOWN} for row in rows[:SESSIONS_SHOWN_MAX] if isinstance(row, dict)]
+            raise BadRequest("the admin API did not answer in JSON", 502) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """The Trivet that answers on the stages, as far as the page may reach it.
+
+    `tries` may be said to it: rows with a `topic`, a `text`, and `place`, which is `group` for what is said there.
+    `orders` may be given to whoever runs it, by `give`, which returns what happened: rows with `at_ms` and `what`.
+    """
+
+    admin: AdminApi | None = None
+    tries: Sequence[Mapping[str, str]] = ()
+    orders: Sequence[str] = ()
+    give: Callable[[str], Awaitable[Sequence[Mapping[str, object]]]] | None = None
+
+
+NOTHING: Final = Installation()
+"""No Trivet that is known."""
 
 
 # --- the page and its calls
@@ -202,19 +228,19 @@ _ABILITIES: Final[Mapping[str, Any]] = {"menu": MenuStage, "thread": ThreadStage
 class Playground:
     """`stages` by platform name. The page is for this machine only: other hosts in a request are refused."""
 
-    def __init__(
-        self, stages: Mapping[str, Stage], sessions: AdminSessions | None = None, tries: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, stages: Mapping[str, Stage], installation: Installation = NOTHING) -> None:
         self._stages = stages
-        self._tries = tuple(tries)
-        self._sessions = sessions
+        self._installation = installation
+        self._token = secrets.token_urlsafe(24)
         self.closing = asyncio.Event()
         """Set to end every stream of events, so that the server can stop."""
         self.app = Starlette(
             routes=[
                 Route("/", self._page),
                 Mount("/static", StaticFiles(directory=STATIC)),
-                Route("/sessions", _answered(self._session_list)),
+                Route("/admin/grants/{key:path}", _answered(self._grant), methods=["PUT"]),
+                Route("/admin/{path:path}", _answered(self._from_admin)),
+                Route("/order", _answered(self._order), methods=["POST"]),
                 Route("/stage", _answered(self._platforms)),
                 Route("/stage/events", self._all_events),
                 Route("/stage/{platform}/people", _answered(self._people), methods=["GET", "POST"]),
@@ -237,14 +263,23 @@ class Playground:
         )
 
     async def _page(self, request: Request) -> Response:
-        return FileResponse(STATIC / "index.html", headers={"Content-Security-Policy": POLICY})
+        page = (STATIC / "index.html").read_text("utf-8").replace("PAGE-TOKEN", self._token)
+        return HTMLResponse(page, headers={"Content-Security-Policy": POLICY, "Cache-Control": "no-store"})
 
     async def _platforms(self, request: Request) -> object:
         can = {
             name: [word for word, protocol in _ABILITIES.items() if isinstance(stage, protocol)]
             for name, stage in self._stages.items()
         }
-        return {"platforms": list(self._stages), "can": can, "tries": list(self._tries)}
+        installation = self._installation
+        return {
+            "platforms": list(self._stages),
+            "can": can,
+            "bots": {name: asdict(stage.bot) for name, stage in self._stages.items()},
+            "tries": list(installation.tries),
+            "orders": list(installation.orders),
+            "board": installation.admin.board_url if installation.admin else "",
+        }
 
     async def _people(self, request: Request) -> object:
         stage = self._stage(request)
@@ -357,14 +392,33 @@ class Playground:
         await self._stage(request).cut_connections()
         return {}
 
-    async def _session_list(self, request: Request) -> object:
-        if self._sessions is None:
-            return {"sessions": [], "problem": "no admin API is known to this page", "board": ""}
-        board = self._sessions.board_url
-        try:
-            return {"sessions": await self._sessions.sessions(), "problem": "", "board": board}
-        except SessionsUnreachable as problem:
-            return {"sessions": [], "problem": str(problem), "board": board}
+    async def _from_admin(self, request: Request) -> object:
+        path = request.path_params["path"]
+        if READABLE.fullmatch(path) is None:
+            raise BadRequest("the page does not ask for that", 404)
+        return await self._admin().get(path, request.query_params)
+
+    async def _grant(self, request: Request) -> object:
+        given = await self._own(request)
+        await self._admin().grant(request.path_params["key"], text_of(given, "role"))
+        return {}
+
+    async def _order(self, request: Request) -> object:
+        order, installation = text_of(await self._own(request), "order"), self._installation
+        if installation.give is None or order not in installation.orders:
+            raise BadRequest(f"nobody here carries out {order!r}")
+        return {"happened": await installation.give(order)}
+
+    def _admin(self) -> AdminApi:
+        if self._installation.admin is None:
+            raise BadRequest("no admin API is known to this page", 502)
+        return self._installation.admin
+
+    async def _own(self, request: Request) -> dict[str, Any]:
+        """Read the body of a request that only the page itself may make."""
+        if not secrets.compare_digest(request.headers.get("x-page-token", "").encode(), self._token.encode()):
+            raise BadRequest("only the playground's own page may ask for that: load it again", 403)
+        return await json_body(request)
 
     async def _events(self, request: Request) -> Response:
         platform = request.path_params["platform"]

@@ -15,18 +15,29 @@ from urllib.parse import quote
 import httpx
 
 from gateway.config import SCRIPTED_MODEL
-from gateway.ops.demo.rig import Rig, demo_rig
+from gateway.ops.demo.rig import DemoPorts, Rig, demo_rig
 from gateway.process import EXIT_FAILED, EXIT_OK, run_to_exit
 
 HEADLESS: Final = "--headless"
-_TRIES: Final = (
-    "help",
-    "Split this over three helpers: read the files, find the tests, write it up",
-    "split slow 20 one | slow 20 two | slow 20 three",
-    "orchestrate debate cats | dogs",
+TRIES: Final = (
+    {"topic": "What it can show", "text": "help"},
+    {"topic": "Memory", "text": "remember my boat is called Teal Heron"},
+    {"topic": "Reminders", "text": "/remind in 1 minute look at the boat"},
+    {"topic": "Files", "text": 'tool file_write {"path": "notes.md", "content": "# Notes\\n- sails\\n- rope\\n"}'},
+    {"topic": "Files, sent", "text": 'tool send_file {"path": "notes.md"}'},
+    {"topic": "Approvals", "text": 'tool shell {"command": "date"}'},
+    {"topic": "Groups", "text": "say Hello, everybody.", "place": "group"},
+    {"topic": "Sub-agents", "text": "Split this over three helpers: read the files, find the tests, write it up"},
+    {"topic": "A debate", "text": "orchestrate debate cats | dogs"},
 )
+"""What the playground offers to say to the demo model."""
 _QUIET: Final = {"TRIVET_LOG__LEVEL": "error"}  # the transcript is what one wants to read
-_SCRIPTED: Final = {**_QUIET, "TRIVET_AGENT__MODEL": SCRIPTED_MODEL}
+_SCRIPTED: Final = {
+    **_QUIET,
+    "TRIVET_AGENT__MODEL": SCRIPTED_MODEL,
+    "TRIVET_ACCESS__DEFAULT": "open",
+    "TRIVET_LIMITS__GUEST__TURNS": "0",
+}
 
 
 def main() -> None:
@@ -46,14 +57,13 @@ async def _play_headless() -> int:
 
 
 async def _open_playground() -> int:
-    async with demo_rig(_QUIET, tries=_TRIES) as rig:
-        _write(f"Playground: {rig.playground_url}")
-        _write(f"Dashboard: {rig.board_url} (sign in with {rig.admin_token})")
-        if rig.model == SCRIPTED_MODEL:
-            _write(f"Write to it, for example: {' · '.join(_TRIES)}")
-        _write(f"Model: {rig.model}. Press Ctrl-C to end.")
-        await asyncio.Event().wait()
-    return EXIT_OK
+    ports = DemoPorts()
+    while True:  # from one new beginning to the next
+        async with demo_rig(_QUIET, tries=TRIES, ports=ports) as rig:
+            _write(f"Playground: {rig.playground_url}")
+            _write(f"Dashboard: {rig.board_url} (sign in with {rig.admin_token})")
+            _write(f"Model: {rig.model}. Press Ctrl-C to end.")
+            await rig.reset.wait()
 
 
 async def _until_stopped(demo: Coroutine[Any, Any, int]) -> int:

@@ -1,9 +1,9 @@
 // The control API of this page's own server. Every failure becomes an Error with a sentence to show.
 
-export async function call(method, path, body) {
+export async function call(method, path, body, headers = {}) {
   const answer = await fetch(path, {
     method,
-    headers: body === undefined ? {} : { "Content-Type": "application/json" },
+    headers: body === undefined ? headers : { ...headers, "Content-Type": "application/json" },
     body: body === undefined ? undefined : JSON.stringify(body),
   }).catch(() => {
     throw new Error("The playground does not answer.");
@@ -13,6 +13,16 @@ export async function call(method, path, body) {
     throw new Error(given.error || `The playground answered ${answer.status}.`);
   }
   return given;
+}
+
+// What only this page may ask for: its server has given it a token.
+export function ownCall(method, path, body) {
+  return call(method, path, body, { "X-Page-Token": document.querySelector("meta[name=page-token]").content });
+}
+
+// A person's session key: no key holds a colon or a slash of an id.
+export function keyOf(platform, id) {
+  return `${platform}:${encodeURIComponent(id).replaceAll("%40", "@").replaceAll("%24", "$")}`;
 }
 
 // Calls `onEvent` for each event of every stage. The browser reconnects by itself; `onOpen` then catches up.

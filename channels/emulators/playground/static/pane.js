@@ -1,17 +1,21 @@
 // One platform: who writes, where, what was said there, and the switches that make it fail.
 
-import { call, make } from "./api.js";
+import { call, keyOf, make, ownCall } from "./api.js";
+import { fromAdmin } from "./inside.js";
 import { Talk } from "./talk.js";
 import { Writing } from "./writing.js";
 
 const TYPING_MS = 5500;
 const TOAST_MS = 6000;
 const TITLE_CHARS = 60;
+const ROLES = ["admin", "member", "guest", "stranger", "blocked"];
+const LANGUAGES = { en: "English", de: "Deutsch", es: "Español", ru: "Русский", zh: "中文" };
+const TAGS = { discord: { en: "en-US", es: "es-ES", zh: "zh-CN" }, slack: { en: "en-US", de: "de-DE", es: "es-ES", ru: "ru-RU", zh: "zh-CN" } };
 const DOING = { typing: "is typing", upload_photo: "is sending a photo", upload_document: "is sending a file" };
 
 export class Pane {
-  constructor(platform, can, tries, onChoice, onNews) {
-    Object.assign(this, { platform, can, onChoice, onNews });
+  constructor({ platform, can, bot, tries, inside, onChoice, onNews }) {
+    Object.assign(this, { platform, can, bot, inside, onChoice, onNews });
     this.people = [];
     this.places = [];
     this.opened = []; // threads that the platform does not list before somebody has written there
@@ -28,7 +32,7 @@ export class Pane {
     this.part(".menu").id = `menu-${platform}`;
     this.part(".said").setAttribute("aria-label", `Messages on ${platform}`);
     const path = `/stage/${platform}`;
-    const where = () => ({ person: this.person, place: this.place, places: this.places });
+    const where = () => ({ person: this.person, place: this.place, places: this.places, people: [bot, ...this.people] });
     this.faults = new Faults(platform, this.part(".faults"), this.report);
     this.talk = new Talk(this.part(".said"), this.part(".news"), (said) => this.#around(said), (...act) =>
       this.#act(...act).catch(this.report),
@@ -37,6 +41,8 @@ export class Pane {
       form: this.part(".write"), path, can, where, report: this.report,
       said: (said) => this.#follow(said).catch(this.report),
     });
+    this.part(".role").append(...ROLES.map((role) => new Option(role, role)));
+    this.part(".language").append(...Object.entries(LANGUAGES).map(([tag, name]) => new Option(name, tag)));
     this.#offer(tries);
     new Adding(this.element, path, where, (what, made) => this.#added(what, made), this.report);
     this.#listen();
@@ -73,8 +79,37 @@ export class Pane {
       this.places = [...places.places, ...this.opened];
       this.#fillPeople();
       this.#fillPlaces();
-      await Promise.all([this.#load(), this.faults.refresh()]);
+      await Promise.all([this.#load(), this.faults.refresh(), this.#learnRoles()]);
     });
+  }
+
+  // What each person is to the bot: what an admin decided, else a stranger.
+  async #learnRoles() {
+    const grants = await fromAdmin("grants").catch(() => undefined);
+    this.roles = grants && new Map(grants.map(({ key, role }) => [key, role]));
+    this.#showAbout();
+  }
+
+  get key() {
+    return keyOf(this.platform, this.person?.id);
+  }
+
+  #showAbout() {
+    this.part(".role").disabled = !this.roles;
+    this.part(".role").value = this.roles?.get(this.key) ?? "stranger";
+    this.part(".language").value = (this.person?.language || "en").split("-")[0];
+  }
+
+  async #grant(role) {
+    await ownCall("PUT", `/admin/grants/${encodeURIComponent(this.key)}`, { role });
+    await this.#learnRoles();
+  }
+
+  async #speak(language) {
+    const tag = TAGS[this.platform]?.[language] ?? language;
+    await call("POST", this.path("language"), { person_id: this.person.id, language: tag });
+    this.people = (await call("GET", this.path("people"))).people;
+    this.writing.menu.forget();
   }
 
   // What happens while an answer is on its way may be newer than the answer: it is looked at afterwards.
@@ -95,6 +130,7 @@ export class Pane {
     const chosen = select.value;
     select.replaceChildren(...this.people.filter((each) => !each.is_bot).map((each) => new Option(each.name, each.id)));
     select.value = this.people.some((each) => each.id === chosen) ? chosen : (select.options[0]?.value ?? "");
+    this.#showAbout();
   }
 
   #fillPlaces() {
@@ -122,22 +158,34 @@ export class Pane {
       const given = place ? await call("GET", path) : { messages: [] };
       if (place?.id === this.place?.id) {
         this.talk.draw(given.messages.filter((each) => this.#isSeen(each)));
+        this.part(".tries").open = !this.talk.messages.size;
         this.onChoice(this);
       }
     });
   }
 
-  // What may be tried is shown as long as nothing has been said; a press writes it down, and sends nothing yet.
+  // What may be tried is unfolded until something has been said; a press writes it down, and sends nothing yet.
   #offer(tries) {
-    const offered = tries.map((text) => {
-      const button = make("button", { type: "button", className: "quiet", textContent: text });
-      button.addEventListener("click", () => this.writing.begin(text));
+    const offered = tries.map(({ topic, text, place }) => {
+      const button = make("button", { type: "button", className: "quiet" });
+      button.append(make("b", { textContent: topic }), " ", make("code", { textContent: text }));
+      button.addEventListener("click", () => this.#try(text, place).catch(this.report));
       const item = document.createElement("li");
       item.append(button);
       return item;
     });
-    this.part(".tries").replaceChildren(...offered);
+    this.part(".tries ul").append(...offered);
     this.part(".tries").hidden = !tries.length;
+  }
+
+  async #try(text, where) {
+    const kinds = where === "group" ? ["group", "thread"] : ["dm"];
+    if (!kinds.includes(this.place?.kind)) {
+      const there = this.places.find((each) => each.kind === kinds[0] && [null, this.person.id].includes(each.person_id));
+      await this.#goTo(there.id);
+    }
+    this.part(".mention").checked = where === "group";
+    this.writing.begin(text);
   }
 
   #showParent(parent) {
@@ -153,8 +201,19 @@ export class Pane {
     this.part("textarea").focus();
   }
 
+  // Says something as the chosen person in the chosen place, to the bot, beside what is being written.
+  say(text) {
+    const { person, place } = this;
+    const asked = { person_id: person.id, place_id: place.id, text, mention_bot: place.kind !== "dm" };
+    return call("POST", this.path("say"), asked);
+  }
+
   // What was said went where the platform put it: on Slack an answer opens a thread.
   async #follow(said) {
+    if (said) {
+      this.onceSaid?.(said);
+      this.onceSaid = undefined;
+    }
     if (said && said.place_id !== this.place?.id) {
       await this.refresh();
       await this.#goTo(said.place_id);
@@ -200,6 +259,7 @@ export class Pane {
     } else if (event.kind === "draft") {
       this.talk.draft(event.said);
     } else if (this.#isSeen(event.said)) {
+      this.part(".tries").open &&= this.talk.messages.size > 0; // the first message folds them
       this.talk.keep(event.said);
       if (event.kind === "said") {
         this.onNews(this);
@@ -238,7 +298,10 @@ export class Pane {
   // --- what people do
 
   #listen() {
+    this.part(".role").addEventListener("change", ({ target }) => this.#grant(target.value).catch(this.report));
+    this.part(".language").addEventListener("change", ({ target }) => this.#speak(target.value).catch(this.report));
     this.part(".person").addEventListener("change", () => {
+      this.#learnRoles();
       this.#fillPlaces();
       this.#load().catch(this.report);
     });
@@ -264,6 +327,10 @@ export class Pane {
       const own = this.places.find((each) => each.kind === "dm" && each.person_id === this.person.id);
       await call("POST", this.path("share"), { ...asked, to_id: own.id });
       await this.#goTo(own.id);
+    } else if (name === "trace") {
+      this.inside.showTrace(this.platform, said);
+    } else if (name === "seen") {
+      await this.inside.showSeen(this.platform, said);
     }
   }
 
@@ -279,6 +346,7 @@ export class Pane {
     if (what === "person") {
       this.#fillPlaces();
       this.part(".place").selectedIndex = 0;
+      this.#showAbout();
     }
     await this.#load();
   }

@@ -203,6 +203,7 @@ function render(said, around) {
   part(".below").hidden = !around.thread;
   part(".below").textContent = around.thread ? `Open the thread: ${around.thread.title}` : "";
   part(".change").hidden = part(".remove").hidden = !around.isMine;
+  part(".trace").hidden = part(".seen").hidden = !around.isMine || !said.address;
   part(".branch").hidden = !around.can.has("thread");
   for (const act of item.querySelectorAll(".acts button")) {
     act.setAttribute("aria-label", `${act.textContent} (${said.author.name}, ${part("time").textContent})`);

@@ -71,9 +71,7 @@ export class Writing {
     this.area.addEventListener("keydown", (pressed) => this.#key(pressed));
     this.area.addEventListener("input", () => {
       this.#fit();
-      if (can.has("menu")) {
-        this.menu.typed();
-      }
+      this.menu.typed(can.has("menu"));
     });
     this.area.addEventListener("blur", () => this.menu.close());
   }
@@ -267,9 +265,10 @@ function dataUrl(file) {
 }
 
 // --- the platform's own menu of commands: it opens at "/", is moved through with the arrow keys, and asks the bot for
-// suggestions where the platform does
+// suggestions where the platform does; at "@" it offers who can be called
 
 const ASK_AFTER_MS = 150;
+const begins = (name, typed) => name.toLowerCase().startsWith(typed.toLowerCase());
 
 class Menu {
   // `where()` gives {person, place}; `choose(name, argument)` runs a command; `write(text)` puts text into the area.
@@ -294,10 +293,17 @@ class Menu {
     return !this.list.hidden;
   }
 
-  async typed() {
+  async typed(hasCommands = true) {
     const { value } = this.area;
     this.turn += 1;
-    if (!/^\/\S*( [^\n]*)?$/.test(value)) {
+    const called = /(?:^|\s)@([\w.-]*)$/.exec(value.slice(0, this.area.selectionStart));
+    if (called) {
+      const isMeant = ({ handle, name }) => begins(handle, called[1]) || begins(name, called[1]);
+      const found = this.where().people.filter((each) => isMeant(each) && each.handle.toLowerCase() !== called[1].toLowerCase());
+      this.#offer(this.turn, found.map((each) => ({ called: called[1], handle: each.handle, label: `@${each.handle}`, about: each.name })));
+      return;
+    }
+    if (!hasCommands || !/^\/\S*( [^\n]*)?$/.test(value)) {
       this.close();
       return;
     }
@@ -331,6 +337,11 @@ class Menu {
     this.#offer(turn, suggestions.map((text) => ({ entry, text, label: text, about: "" })));
   }
 
+  // What is offered may be in another language now.
+  forget() {
+    this.entries = [];
+  }
+
   // The command that a text names, if the platform offers it.
   entry(value) {
     const name = /^\/(\S+)/.exec(value)?.[1];
@@ -357,9 +368,14 @@ class Menu {
   }
 
   take() {
-    const { entry, text } = this.offers[this.at];
+    const { entry, text, called, handle } = this.offers[this.at];
     this.close();
-    if (text !== undefined) {
+    if (handle) {
+      const at = this.area.selectionStart;
+      const before = this.area.value.slice(0, at - called.length);
+      this.write(`${before}${handle} ${this.area.value.slice(at)}`);
+      this.area.selectionStart = this.area.selectionEnd = before.length + handle.length + 1;
+    } else if (text !== undefined) {
       this.choose(entry.name, text);
     } else if (entry.argument) {
       this.write(`/${entry.name} `);
