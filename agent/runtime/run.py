@@ -280,8 +280,8 @@ class TurnRun:
         """Show the text as a draft of the reply that the turn will leave."""
         if self.turn is None:
             return nullcontext()
-        batch = self.turn.batch
-        blank = Draft(batch.newest.address, batch.key, batch.turn_id, reply_id_of(batch.turn_id), literal_text(""))
+        batch, reply_id, language = self.turn.batch, reply_id_of(self.turn.batch.turn_id), self.turn.session.language
+        blank = Draft(batch.newest.address, batch.key, batch.turn_id, reply_id, literal_text(""), language)
         return showing(self._deliveries, blank, text)
 
     # --- its work

@@ -360,12 +360,14 @@ class SupportsUploads(Protocol):
 class StreamCadence:
     """The pace at which a growing answer is shown: the first words after `first_after_s`, then at most every
     `every_s` (more after each 429), and not for fewer than `chars_min` new characters. A text that fades by itself
-    is shown again `fades_after_s` after it was shown last; None: it stays."""
+    is shown again `fades_after_s` after it was shown last; None: it stays. `has_stop`: in a direct message there is
+    a button below it that says /stop, until the answer comes."""
 
     first_after_s: float
     every_s: float
     chars_min: int = 20
     fades_after_s: float | None = None
+    has_stop: bool = False
 
 
 @runtime_checkable

@@ -247,7 +247,9 @@ class FreeDisk:
         return self._is_enough
 
 
-BY_BUTTON: Final = {kind.value: kind for kind in (ControlKind.APPROVE, ControlKind.DENY, ControlKind.PRESS)}
+BY_BUTTON: Final = {
+    kind.value: kind for kind in (ControlKind.APPROVE, ControlKind.DENY, ControlKind.PRESS, ControlKind.STOP)
+}
 """The values that a button may have. They come back from the platform, where anybody may have made them up."""
 
 _NOT_TAKEN: Final = frozenset({IntakeOutcome.REFUSED, IntakeOutcome.TURNED_AWAY, IntakeOutcome.IGNORED})
@@ -352,6 +354,9 @@ class MessageIntake:
             return self._notifier.words(press).say(notices.NOT_FOR_STRANGERS)
         if kind is None:
             return self._notifier.words(press).say(notices.NOT_IN_USE)
+        if kind is ControlKind.STOP:  # answered as if it had been typed: that ends what menus have promised
+            await self._control(press, kind)
+            return literal_text("")
         request = ControlRequest(kind, self._sanitizer.clean(press), is_press=True)
         admission = await self._bus.request_control(request, rate=self._admission.command_rate_of(press))
         if admission.verdict is Verdict.TOO_FAST:

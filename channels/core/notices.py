@@ -23,6 +23,7 @@ UNDELETED: Final = sentence(
     "A message of yours held a secret, and I could not delete it here. "
     "Please delete it yourself, and replace the secret."
 )
+STOP: Final = sentence("Stop")
 WITHDRAWN: Final = sentence("No answer came of this.")
 NOT_IN_USE: Final = sentence("This button is no longer in use.")
 NOT_FOR_STRANGERS: Final = sentence("I do not know you yet, so you cannot answer this.")

@@ -25,6 +25,7 @@ from channels.core.adapter import (
 from channels.core.attempt import DeliveryEntry, PreviewRemover
 from channels.core.content import rendered
 from channels.core.lease import LeaseValidity
+from channels.core.notices import STOP
 from channels.core.places import AddressResolver
 from channels.core.rate_limit import DeliveryHealth, LaneLock, LaneLocks, Pacer, Urgency
 from channels.core.tasks import BackoffTimer, jittered
@@ -41,8 +42,9 @@ from gateway.contracts.errors import (
     Untraceable,
 )
 from gateway.contracts.ids import ReplyAddress
-from gateway.contracts.messages import CleanText, Draft, Preview, literal_text
+from gateway.contracts.messages import Choice, CleanText, Draft, Preview, literal_text
 from gateway.contracts.ports import Beginning, Clock, SentMessages
+from gateway.i18n import words_for
 
 log = logging.getLogger(__name__)
 
@@ -175,6 +177,7 @@ class PreviewAdopter:
 
 REFUSALS_MAX: Final = 3  # in a row; then this answer is shown when it is whole
 _NOTHING: Final = literal_text("")
+_STOP_COMMAND: Final = literal_text("/stop")
 
 
 @runtime_checkable
@@ -282,7 +285,7 @@ class AnswerStream:
         address = await self._parts.addresses.newest(self._draft.address)
         try:
             if self._parts.validity.is_sure and await self._may_begin(lane_lock) and await self._may_spend(address):
-                await self._show(address)
+                await self._show(address, cadence)
                 self._refusals = 0
                 lane_lock.pace = lane_lock.pace.taken()
         except DeliveryError as error:
@@ -322,13 +325,16 @@ class AnswerStream:
         if self._refusals >= REFUSALS_MAX:
             self.end()
 
-    async def _show(self, address: ReplyAddress) -> None:
+    async def _show(self, address: ReplyAddress, cadence: StreamCadence) -> None:
         text = self._draft.text
         chunks = await rendered(self._adapter, text, as_if_closed)
         if chunks and self._adapter.is_draft(address):
             await self._show_draft(address, chunks[-1], at=len(chunks) - 1)
             self._is_behind = False
         elif chunks:
+            if cadence.has_stop and not self._draft.key.place:  # a press does not say in which thread it was made
+                stop = Choice(words_for(self._draft.language).say(STOP), _STOP_COMMAND)
+                chunks = (*chunks[:-1], self._adapter.offering(chunks[-1], [stop]))
             await self._show_messages(address, chunks, text)
         self._told = text
         self._shown_at_s = _now_s()

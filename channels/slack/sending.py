@@ -368,7 +368,9 @@ class SlackStreams:
         if self._may_stream(target):
             return StreamCadence(limits.STREAM_FIRST_S, max(limits.APPEND_EVERY_S, live * limits.APPEND_SHARE_S))
         every_s = live * limits.CHANGE_SHARE_S
-        return StreamCadence(limits.STREAM_FIRST_S, every_s) if every_s <= limits.CHANGE_EVERY_MAX_S else None
+        if every_s > limits.CHANGE_EVERY_MAX_S:
+            return None
+        return StreamCadence(limits.STREAM_FIRST_S, every_s, has_stop=True)
 
     async def begin(self, target: SlackTarget, chunk: SlackChunk, *, send_id: str) -> str:
         """Begin a message that grows from now on; return its `ts`. Raises the `DeliveryError` tree."""

@@ -373,7 +373,7 @@ def _draft(draft: Draft) -> dict[str, Any]:
         "turn_id": draft.turn_id,
         "reply_id": draft.reply_id,
         "text": draft.text,
-    }
+    } | ({"language": draft.language} if draft.language else {})
 
 
 def _to_draft(fields: _Fields) -> Draft:
@@ -383,6 +383,7 @@ def _to_draft(fields: _Fields) -> Draft:
         turn_id=_text(fields, "turn_id"),
         reply_id=_text(fields, "reply_id"),
         text=_clean(fields, "text"),
+        language=str(fields.get("language", "")),
     )
 
 

@@ -373,13 +373,14 @@ class Activity:
 @dataclass(frozen=True, slots=True)
 class Draft:
     """The answer of a running turn as far as it has been made, scrubbed: always the whole text so far. Lossy, and the
-    last word is the reply, whose id is known before it exists."""
+    last word is the reply, whose id is known before it exists. `language` is its reader's."""
 
     address: ReplyAddress
     key: SessionKey
     turn_id: str
     reply_id: str
     text: CleanText
+    language: str = ""
 
 
 @dataclass(frozen=True, slots=True)

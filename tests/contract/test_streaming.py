@@ -5,6 +5,7 @@ Each test runs in each kind of place: where drafts leave nothing behind, and whe
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
@@ -18,10 +19,11 @@ from channels.emulators.stage import EventKind, Place, StageEvent
 from channels.emulators.telegram import TelegramEmulator
 from channels.telegram.sending import PLACEHOLDER
 from gateway.bus.bus import RedisBus, open_bus
+from gateway.contracts.messages import ControlKind
 from tests.parts.answering import until_delivered
 from tests.parts.growing import Growing, growing, show_at_once
 from tests.parts.towns import TOWNS, Town
-from tests.parts.waiting import until
+from tests.parts.waiting import PATIENCE_S, until
 
 WORDS = [f"word{number}" for number in range(1_500)]
 LONG = " ".join(WORDS)
@@ -107,6 +109,23 @@ async def test_an_answer_grows_and_is_whole_in_the_end(scene: Scene, bus: RedisB
     assert all("begin" in text and "****" not in text for text in scene.seen(events) if text != PLACEHOLDER)
     (answer,) = town.answers(scene.place)
     assert answer.edited == scene.leaves_messages
+
+
+@pytest.mark.parametrize("scene", ["discord-private", "slack-private"], indirect=True)
+async def test_a_growing_answer_is_stopped_by_its_button(scene: Scene, bus: RedisBus) -> None:
+    """As by the word; with the whole answer the button is gone."""
+    town = scene.town
+    async with town.line(bus), scene.growing(bus) as turn:
+        await turn.says("This is the beginning")
+        await until(lambda: any(answer.buttons for answer in town.answers(scene.place)))
+        (shown,) = town.answers(scene.place)
+        assert [button.label for button in shown.buttons] == ["Stop"]
+        await town.stage.press_button(town.ann.id, scene.place.id, shown.id, shown.buttons[0].id)
+        _, request = await asyncio.wait_for(anext(bus.control.requests("c1")), PATIENCE_S)
+        assert (request.kind, request.message.key) == (ControlKind.STOP, turn.message.key)
+        turn.answers("This is the beginning and the end.")
+        await until(lambda: scene.texts() == ["This is the beginning and the end."])
+        await until(lambda: not any(answer.buttons for answer in town.answers(scene.place)))
 
 
 async def test_what_is_quick_is_shown_when_it_is_whole(

@@ -112,7 +112,7 @@ VALUES: Final[dict[str, Wire]] = {
         DeliveryRecord("t_1:1", DeliveryState.SENT, 1, 2, 2, ("11", "12"), 1_800_000_002_000), REPLY.key, "telegram"
     ),
     "activity": Activity(ADDRESS, "t_1", 6.0),
-    "draft": Draft(ADDRESS, REPLY.key, "t_1", "t_1:1", literal_text("**hel")),
+    "draft": Draft(ADDRESS, REPLY.key, "t_1", "t_1:1", literal_text("**hel"), "de"),
     "preview": Preview(ADDRESS, REPLY.key, "t_1", "t_1:1", ("11",), literal_text("and so"), 1_800_000_000_500),
 }
 

@@ -436,7 +436,14 @@ class TestAPress:
         assert [await door(bus).press(pressed("/deny K7QM2PXA")) for _ in range(2)] == [None, ""]
         assert len(bus.controls) == 1
 
-    @pytest.mark.parametrize("data", ["", "/stop", "/new", "approve K7QM2PXA", "\x00", "x" * 64])
+    async def test_of_stop_is_as_if_it_had_been_typed(self) -> None:
+        """On the lane of the direct messages of the one who pressed; the answer is a message."""
+        bus = MemoryBus()
+        assert await door(bus).press(pressed("/stop")) == ""
+        (request,) = bus.controls
+        assert (request.kind, request.is_press, request.message.key) == (ControlKind.STOP, False, ANN)
+
+    @pytest.mark.parametrize("data", ["", "/status", "/new", "approve K7QM2PXA", "\x00", "x" * 64])
     async def test_that_says_anything_else_does_nothing(self, data: str) -> None:
         bus = MemoryBus()
         assert await door(bus).press(pressed(data)) == ENGLISH.say(notices.NOT_IN_USE)
