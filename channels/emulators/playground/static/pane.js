@@ -262,6 +262,7 @@ export class Pane {
       this.part(".tries").open &&= this.talk.messages.size > 0; // the first message folds them
       this.talk.keep(event.said);
       if (event.kind === "said") {
+        this.#learnRoles(); // perhaps it says that one is let in
         this.onNews(this);
         this.#showTyping(event.said.author.is_bot ? "" : this.doing);
       }
