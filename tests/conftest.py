@@ -14,7 +14,7 @@ pytest_plugins = ["tests.parts.databases", "tests.parts.valkey", "tests.parts.pl
 
 # A busy machine is no fault. A change is judged by examples that it shares with the one before it; who looks for new
 # ones asks for them with --hypothesis-profile=explore.
-settings.register_profile("trivet", deadline=None, derandomize=True)
+settings.register_profile("trivet", deadline=None, derandomize=True, max_examples=50)
 settings.register_profile("explore", deadline=None, max_examples=1_000)
 settings.load_profile("trivet")
 

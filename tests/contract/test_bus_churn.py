@@ -103,6 +103,7 @@ class Churn:
 
 
 @pytest.mark.parametrize("seed", range(2))
+@pytest.mark.long
 async def test_a_bus_that_worked_hard_forgets_everything_but_its_books(
     bus: RedisBus, raw_redis: Any, seed: int
 ) -> None:

@@ -353,6 +353,7 @@ asyncio.run(main(*sys.argv[1:]))
         ("demo/scripted", "False False False"),
     ],
 )
+@pytest.mark.long_on("True")
 async def test_litellm_is_there_before_the_first_call_and_never_for_the_demo(
     model: str, loaded: str, tmp_path: Path
 ) -> None:
@@ -401,6 +402,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.long
 async def test_no_direct_call_and_no_failure_of_one_needs_the_rest_of_litellm() -> None:
     assert await said_by(ALL_DIRECT_CALLS) == "True False"
 

@@ -123,6 +123,7 @@ async def test_killed_while_it_starts_it_loses_no_request(
     assert len(operator.pids) == 3
 
 
+@pytest.mark.long
 async def test_killed_while_nobody_asks_it_starts_at_the_next_request(
     supervised: Callable[[float], Awaitable[Operator]],
 ) -> None:

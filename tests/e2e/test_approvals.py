@@ -147,7 +147,7 @@ async def test_a_press_is_acknowledged_however_often_and_whatever_it_says(lively
         await stage.say(lively.ann.id, place.id, WRITE)
         question = await asked(lively, place)
         approve, deny, *_ = (button.id for button in question.buttons)
-        presses = (approve, approve, deny, "something else", "/stop", "\U0001f389")
+        presses = (approve, approve, deny, "something else", "/new", "\U0001f389")
         acknowledged = [raw_press(lively, question, button) for button in presses]
         await until(lambda: all(is_acknowledged() for is_acknowledged in acknowledged))
         await until(lambda: not now(lively, question).buttons)

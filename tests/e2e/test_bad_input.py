@@ -185,6 +185,7 @@ async def test_a_database_of_a_newer_version(trivet: Installation, telegram: dic
     assert "install that version" in said
 
 
+@pytest.mark.long
 async def test_a_database_that_is_none(trivet: Installation, telegram: dict[str, str]) -> None:
     trivet.data_dir.mkdir()
     (trivet.data_dir / "trivet.db").write_text("this is a letter to my aunt, and no database at all\n" * 100)

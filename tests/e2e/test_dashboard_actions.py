@@ -202,6 +202,7 @@ async def test_what_is_refused_is_said_and_changes_nothing(page: Page, product: 
     await expect(page.locator("#told")).to_contain_text("Nothing was changed: no person waits with the code NOSUCHCO")
 
 
+@pytest.mark.long
 async def test_limits_places_and_types_change_while_it_runs(page: Page, product: Product) -> None:
     await page.goto("/settings")
     guest = page.locator(".card", has=page.get_by_role("heading", name="Guest"))

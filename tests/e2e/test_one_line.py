@@ -79,6 +79,7 @@ async def test_a_bot_is_there_and_who_sends_the_code_first_is_its_admin(product:
     assert code[1].replace("-", "") not in product.log.replace(code[0], "").replace(link[0], "")
 
 
+@pytest.mark.long
 async def test_no_token_is_on_a_command_line_or_in_a_file_and_nothing_is_written_here(product: Product) -> None:
     await product.until_ready()
     assert product.process is not None
@@ -92,7 +93,7 @@ async def test_no_token_is_on_a_command_line_or_in_a_file_and_nothing_is_written
 
 
 @pytest.mark.parametrize(("base", "code"), [("", 2), ("http://127.0.0.1:1", None)])
-@pytest.mark.long_on("2")
+@pytest.mark.long
 async def test_a_refused_token_starts_nothing_and_a_platform_that_is_away_stops_nothing(
     tmp_path: Path, base: str, code: int | None
 ) -> None:

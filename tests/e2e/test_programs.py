@@ -204,6 +204,7 @@ async def test_nobody_else_is_heard(programs: Programs, headers: dict[str, str],
         assert "error" in (await client.get("/api/v1/models")).json()
 
 
+@pytest.mark.long
 async def test_a_client_that_was_removed_is_not_heard_from_its_next_request_on(programs: Programs) -> None:
     name, token = programs.add("gone")
     async with programs.http(token) as client:

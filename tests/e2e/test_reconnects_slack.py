@@ -66,6 +66,7 @@ async def test_an_address_that_is_refused_is_asked_for_anew(
         assert await town.until_answers(1) == ["echo: hello"]
 
 
+@pytest.mark.long
 async def test_socket_mode_that_is_switched_off_is_told_to_the_operator(
     town: Town, stage: SlackEmulator, bus: RedisBus
 ) -> None:

@@ -31,6 +31,7 @@ def gardener(body: Body) -> Body:
 
 
 @pytest.mark.timeout(240)  # processes start slowly on a busy machine
+@pytest.mark.long
 async def test_one_message_is_one_trace_without_a_word(tmp_path: Path) -> None:
     """From Telegram's update through the channels, the lane, the agent, its model and tools, back to Telegram."""
     async with collecting() as collector, serve_model() as model:

@@ -27,6 +27,7 @@ def left_in(product: Product, values: Mapping[int, str]) -> list[str]:
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.long
 async def test_an_announced_password_is_read_by_nobody(tmp_path: Path) -> None:
     values = {number: draw("<base62:9>!7", seed=number) for number in range(PEOPLE)}
     platforms = itertools.cycle(PLATFORMS)

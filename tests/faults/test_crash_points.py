@@ -32,7 +32,7 @@ def test_every_await_is_a_crash_point() -> None:
 
 @pytest.mark.timeout(110)
 @pytest.mark.parametrize("role", ["agent", "channels"])
-@pytest.mark.long_on("agent")
+@pytest.mark.long
 async def test_a_crash_at_some_points_costs_nothing(tmp_path: Path, role: str) -> None:
     """One of the points that everyday life passes, chosen by the seed."""
     async with crash_run(tmp_path, role, seed=SEED) as run:

@@ -49,6 +49,7 @@ def impatient(town: Town, bus: RedisBus, address: str) -> ChannelAdapter:
     )
 
 
+@pytest.mark.long
 async def test_a_half_open_link_is_noticed_and_nothing_is_lost_on_it(town: Town, bus: RedisBus) -> None:
     """The state says so while it lasts; what was said meanwhile is answered afterwards."""
     host, _, port = town.api_base.removeprefix("http://").partition(":")

@@ -84,6 +84,7 @@ async def test_a_killed_process_costs_no_message_and_doubles_no_answer(product: 
     talk.assert_answered_once_and_in_order()
 
 
+@pytest.mark.long
 async def test_a_killed_agent_leaves_no_sub_agent_and_its_turn_is_taken_again(product: Product) -> None:
     """The board and the chat say that the first ones were lost; the answer is that of the second ones, and the only
     one."""

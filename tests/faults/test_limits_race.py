@@ -19,7 +19,7 @@ LIMITS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.long_on("sqlite")
+@pytest.mark.long
 async def test_of_fifty_calls_in_four_processes_ten_are_begun(database_url: str) -> None:
     """A real model server counts them; all overlap, because none is answered before ten have come."""
     async with serve_model() as server, running_spenders(database_url, server.url, CALLS) as spenders:

@@ -32,7 +32,7 @@ CUT_BEFORE_SHARE = 0.3
 
 
 @pytest.mark.timeout(240)
-@pytest.mark.long_on("discord", "slack")
+@pytest.mark.long
 async def test_a_hundred_replies_with_lost_acknowledgements(
     town: Town, bus: RedisBus, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -134,6 +134,7 @@ async def keep_registered(town: Town) -> None:
             await asyncio.sleep(0.2)
 
 
+@pytest.mark.long
 async def test_a_dying_primary_loses_nothing_that_a_replica_had(watched: SentinelSet) -> None:
     """With `wait_replicas` "received" means that the replica has it, so the failover loses none."""
     bus = await open_bus(watched.url, installation=INSTALLATION, wait_replicas=1, user_turns_max=9)

@@ -22,7 +22,7 @@ HOUR_MS = 3_600_000
 
 
 @pytest.mark.timeout(60)
-@pytest.mark.long_on("sqlite")
+@pytest.mark.long
 async def test_each_firing_happens_once(bus: RedisBus, valkey_url: str, database_url: str, store: Store) -> None:
     """120 schedules of 15 people are due when four processes wake up at the same moment."""
     now_ms = SystemClock().now_ms()

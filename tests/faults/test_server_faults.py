@@ -79,6 +79,7 @@ async def test_postgresql_is_killed(fleet: Fleet, ledger: Ledger) -> None:
     await fleet.database.start()
 
 
+@pytest.mark.long
 async def test_postgresql_stands_still(fleet: Fleet, ledger: Ledger) -> None:
     """A pause of some seconds: nothing is refused, nothing answered."""
     fleet.database.pause()

@@ -99,7 +99,7 @@ async def never_two_at_once(town: Town, machines: tuple[Machine, Machine]) -> As
         await asyncio.gather(looking, return_exceptions=True)
 
 
-@pytest.mark.long_on("telegram", "slack")
+@pytest.mark.long
 async def test_the_standby_takes_over_from_a_dead_machine(
     town: Town, machines: tuple[Machine, Machine], bus: RedisBus
 ) -> None:

@@ -150,6 +150,7 @@ async def test_a_process_that_drowns_in_work_acknowledges_stops(fleet: Fleet) ->
         await until(lambda: "You said: hello again" in fleet.answers(people[0]))
 
 
+@pytest.mark.long
 async def test_a_paused_process_does_nothing_more_after_the_acknowledgement(fleet: Fleet) -> None:
     """Stopped by the kernel in mid-turn, woken long after its lease: what it brings then is refused."""
     async with fleet.agent() as paused:

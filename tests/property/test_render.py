@@ -126,7 +126,9 @@ _UNITS = (
 )
 
 
-@pytest.mark.long_on("**a", "![", "<!--", "> a\\n", "*", ">", "`", "&amp;", "_a", "👩‍👩‍👧", "$$\\n", "~~")
+@pytest.mark.long_on(
+    "**a", "![", "<!--", "> a\\n", "*", ">", "`", "&amp;", "_a", "👩‍👩‍👧", "$$\\n", "~~", " a\\n", "\\\\[\\n"
+)
 @pytest.mark.parametrize("unit", _UNITS)
 def test_the_longest_reply_of_anything_renders(unit: str) -> None:
     """Repetition that makes parsers quadratic, at the longest a reply can be."""

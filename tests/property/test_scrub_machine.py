@@ -140,6 +140,7 @@ def test_text_grows_by_no_more_than_a_placeholder_for_each_finding(text: str) ->
     assert all(left.end <= right.start for left, right in itertools.pairwise(found))
 
 
+@pytest.mark.long
 def test_every_two_part_split_of_every_kind_equals_the_whole_and_leaks_nothing_early() -> None:
     """Long rows are cut at some places only."""
     rng = random.Random(7)

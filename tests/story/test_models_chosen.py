@@ -200,6 +200,7 @@ class WithoutQuick(Models):
             yield event
 
 
+@pytest.mark.long
 async def test_small_work_that_the_cheap_model_cannot_do_is_done_by_that_of_the_conversation(
     bus: RedisBus, store: Store, tmp_path: Path
 ) -> None:

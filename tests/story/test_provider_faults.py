@@ -113,6 +113,7 @@ async def read(agent: AgentProcess, server: ProviderServer, vendor: str, row: Ro
 
 
 @pytest.mark.parametrize("vendor", VENDORS)
+@pytest.mark.long_on("gemini")
 async def test_each_fault_has_one_outcome(
     vendor: str, bus: RedisBus, sqlite_store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

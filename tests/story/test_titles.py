@@ -36,6 +36,7 @@ async def told(agent: AgentProcess, count: int) -> list[str | None]:
     return [title.title for title in agent.titles]
 
 
+@pytest.mark.long
 async def test_it_is_told_of_the_first_and_of_each_that_follows(agent: AgentProcess) -> None:
     """Made by itself, chosen by the user, made anew after /new, and that of a conversation that is taken up again; the
     answers are what they are without it, and a trace shows it as what it is."""

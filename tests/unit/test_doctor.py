@@ -303,6 +303,7 @@ async def test_what_would_hold_the_programs_of_mcp_servers_is_tried_and_said(
 # --- models
 
 
+@pytest.mark.long
 async def test_every_model_is_tried_with_one_token_and_told_apart(tmp_path: Path) -> None:
     """By the agent's own program, with the real litellm: what answers, what has a wrong key, and what no credit. A
     fall-back answers for nobody."""

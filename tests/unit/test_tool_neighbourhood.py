@@ -86,6 +86,7 @@ def has_namespaces() -> bool:
 
 
 @pytest.mark.skipif(not has_namespaces(), reason="no network namespaces here")
+@pytest.mark.long
 def test_neither_this_machine_nor_its_neighbours_are_fetched_from() -> None:
     said, reached = in_a_data_centre(PLACES, ASKING, *OWN, *NEIGHBOURS, *ELSEWHERE)
     assert reached == []

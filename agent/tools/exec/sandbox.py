@@ -130,7 +130,7 @@ ENVIRONMENT: Final[Mapping[str, str]] = MappingProxyType(
 )
 """What every program has."""
 
-_NICE: Final = 10
+_NICE: Final = 19
 """Behind the answers of others: who starts more than there may be starts them slower than we look."""
 
 _LIMITS: Final = (
