@@ -33,6 +33,8 @@ from tests.parts.waiting import until
 STOP_WITHIN_S: Final = 5.0
 PLATFORMS: Final = TOWNS | {"matrix": matrix_town}
 
+pytestmark = pytest.mark.long_on("matrix")
+
 
 @pytest.fixture(params=sorted(PLATFORMS))
 async def town(request: pytest.FixtureRequest) -> AsyncIterator[Town]:

@@ -21,7 +21,7 @@ from tests.parts.waiting import until
 
 __all__ = ["browser"]
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(240), pytest.mark.long]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -202,7 +202,6 @@ async def test_what_is_refused_is_said_and_changes_nothing(page: Page, product: 
     await expect(page.locator("#told")).to_contain_text("Nothing was changed: no person waits with the code NOSUCHCO")
 
 
-@pytest.mark.long
 async def test_limits_places_and_types_change_while_it_runs(page: Page, product: Product) -> None:
     await page.goto("/settings")
     guest = page.locator(".card", has=page.get_by_role("heading", name="Guest"))

@@ -190,6 +190,7 @@ class TestThePage:
         await expect(page.locator("#types li")).to_contain_text("100 %")
         await expect(page.locator("#summary")).to_have_text("1 completed")
 
+    @pytest.mark.long
     async def test_looks_every_few_seconds_while_the_stream_is_cut(self, page: Page, desk: Desk) -> None:
         """It says so, and says when all is well again; then it waits for events once more."""
         await page.clock.install()
@@ -208,6 +209,7 @@ class TestThePage:
         await desk.running("k3")
         await expect(row(page, "k3").locator(".word")).to_have_text("running")
 
+    @pytest.mark.long
     async def test_only_what_runs_pulses_and_nothing_where_motion_is_not_wanted(self, page: Page, desk: Desk) -> None:
         await desk.one_of_each()
         await expect(page.locator(".task")).to_have_count(len(TaskState))
@@ -221,6 +223,7 @@ class TestThePage:
         words = await page.locator(".task .word").all_text_contents()
         assert sorted(words) == ["cancelled", "completed", "failed", "running", "timed out", "waits"]
 
+    @pytest.mark.long
     async def test_tells_whose_child_it_is_and_why_it_failed(self, page: Page, desk: Desk) -> None:
         parent = await desk.running("k1")
         await desk.running("k2", parent)
@@ -231,6 +234,7 @@ class TestThePage:
         await expect(row(page, "k1").locator(".nested")).to_be_hidden()
         await expect(row(page, "k1").locator(".reason")).to_be_hidden()
 
+    @pytest.mark.long
     async def test_says_what_a_sub_agent_does_now(self, page: Page, desk: Desk) -> None:
         parent = await desk.running("k1")
         doing = row(page, "k1").locator(".doing")
@@ -251,6 +255,7 @@ class TestThePage:
         await desk.over("k1")
         await expect(doing).to_be_hidden()
 
+    @pytest.mark.long
     async def test_shows_families_in_an_order_that_stays(self, page: Page, desk: Desk) -> None:
         """What one turn asked for stands together, each behind whom it works for; a family moves once, when the last of
         it is over."""

@@ -73,6 +73,7 @@ async def until_given_up(caplog: pytest.LogCaptureFixture) -> None:
     await until(lambda: any("be read back" in line or "stay with Telegram" in line for line in caplog.messages))
 
 
+@pytest.mark.long_on("discord", "slack")
 async def test_strangers_who_speak_while_the_bus_is_away_are_answered(
     town: Town, stopped: Stopped, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -89,6 +90,7 @@ async def test_strangers_who_speak_while_the_bus_is_away_are_answered(
         await town.stays_silent(4)
 
 
+@pytest.mark.long
 async def test_a_failed_resume_loses_no_group_that_goes_on_talking(bus: RedisBus) -> None:
     """Messages of the new session are heard before the SDK calls itself ready; what was missed comes first."""
     async with discord_town() as town, EchoAgent(bus).at_work(), town.line(bus):
