@@ -93,7 +93,7 @@ async def test_a_place_that_shut_us_out_costs_one_call_until_somebody_speaks_the
         await until(lambda: town.texts(dm) == ["echo: are you there?"])
 
 
-@pytest.mark.long_on("discord", "slack")
+@pytest.mark.long
 async def test_two_processes_of_one_account_deliver_in_order_and_once(
     town: Town, bus: RedisBus, agent: EchoAgent, valkey_url: str
 ) -> None:

@@ -151,6 +151,7 @@ class TestStarting:
 
 
 class TestStopping:
+    @pytest.mark.long
     async def test_a_kill_loses_nothing_and_doubles_nothing(
         self, telegram: Telegram, agent: EchoAgent, bus: RedisBus
     ) -> None:

@@ -109,6 +109,7 @@ def test_a_command_starts_from_nothing_as_a_program_of_its_own(
     assert "Traceback" not in ended.stderr
 
 
+@pytest.mark.long
 def test_whose_database_and_bus_are_is_shown_and_settled(trivet: Trivet, server: EmbeddedValkey) -> None:
     """By `migrate`, which refuses another's bus; a copy may be named anew, and a bus that is one's own be taken."""
     ours = {"TRIVET_REDIS__URL": server.url}

@@ -41,7 +41,7 @@ class Away:
 
 
 @pytest.mark.parametrize("method", ["begin", "commit"])
-@pytest.mark.long_on("begin")
+@pytest.mark.long
 async def test_a_database_that_stays_away_kills_no_message(
     bus: RedisBus, sqlite_store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:

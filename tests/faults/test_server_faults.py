@@ -55,6 +55,7 @@ async def test_a_turn_that_ends_while_valkey_is_away_frees_its_lane(fleet: Fleet
     await ledger.say_everywhere()
 
 
+@pytest.mark.long
 async def test_a_partition_between_agent_and_valkey_frees_the_lane(fleet: Fleet, ledger: Ledger) -> None:
     """Nothing passes, then all of it at once."""
     wire = fleet.hosts["h1"].wires["bus"]
