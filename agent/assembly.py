@@ -129,7 +129,7 @@ async def assembled(
         planning = parts.planning(delegation.dispatcher)
         planners = () if delegation.is_off else (plan_tool(planning, scrubber),)
         tools.add((*delegation.tools, *planners), absent=delegation.absent)
-        background, events = BackgroundTasks(), WebhookEvents(settings.webhooks)
+        background = BackgroundTasks()
         if clients.warm_up is not None:
             parts.beside.start(clients.warm_up())
         yield Worker(
@@ -138,7 +138,7 @@ async def assembled(
             deliveries=bus.deliveries,
             pulse=partial(bus.heartbeat, worker_id),
             answering=parts.answering(parts.turns(tools, planning), background),
-            dead_letters=DeadLetters(bus.lanes, bus.deliveries, store, scrubber, clock, events),
+            dead_letters=DeadLetters(bus.lanes, bus.deliveries, store, scrubber, clock, parts.events),
             background=background,
             concurrency=settings.agent.concurrency,
             grace_s=grace_s,
@@ -220,7 +220,8 @@ class _Parts:
         self._scrubber = scrubber
         self._clock = clock
         self._spans = spans
-        self._commits = Commits(scrubber, clock, WebhookEvents(settings.webhooks))
+        self.events = WebhookEvents(settings.webhooks)
+        self._commits = Commits(scrubber, clock, self.events)
         self.people = _people(settings, bus, store, clock)
         self._allowances = Allowances(self.people, settings.limits)
         self.meter = Meter(store.spending, self._allowances, clock)
@@ -249,7 +250,7 @@ class _Parts:
             self.beside,
             ttl_s=settings.tools.approval_ttl_s,
             admins=settings.access.admins,
-            events=WebhookEvents(settings.webhooks),
+            events=self.events,
         )
         later, bell = settings.schedules, Wakeup()
         self._schedules = ScheduleService(

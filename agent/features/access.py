@@ -512,9 +512,9 @@ class AdminNotices:
 
     async def _tell_webhooks(self, pairing: Pairing) -> None:
         event, at_ms = WebhookEvent.STRANGER_ASKS, pairing.asked_at_ms
-        told = self._events.tell(event, pairing.code, pairing.owner, pairing.name, at_ms=at_ms)
-        await self._store.outbox.put(told)
-        await self._deliveries.publish(told)
+        if told := self._events.tell(event, pairing.code, pairing.owner, pairing.name, at_ms=at_ms):
+            await self._store.outbox.put(told)
+            await self._deliveries.publish(told)
 
     async def _tell_of_stranger(self, admin: SessionKey, pairing: Pairing) -> None:
         words = await self._words_of(admin)

@@ -110,7 +110,7 @@ class Commits:
         """Commit what webhooks are told along with what happened."""
         at_ms, turn_id = commit.finished_at_ms, commit.turn_id
         told = self._events.tell(event, turn_id, commit.key, text, at_ms=at_ms, turn_id=turn_id)
-        return replace(commit, outbox=(*commit.outbox, *told))
+        return replace(commit, outbox=(*commit.outbox, *told)) if told else commit
 
     def _naming(self, turn: Turn, commit: TurnCommit, title: CleanText) -> TurnCommit:
         address = nameable(turn.batch.newest)

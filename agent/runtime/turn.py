@@ -176,7 +176,7 @@ class TurnRunner:
                 outcome = await self._listen(turn)
                 if isinstance(outcome, CommandReply):
                     return self._commits.obeyed(turn, outcome)
-                if turn.said:
+                if self._hooks and turn.said:
                     advice = await self._hooks.gathered(*self._event(HookPoint.BEFORE_MODEL, turn, turn.said))
                     turn.advice = tuple(clipped(each, ADVICE_CHARS_MAX) for each in advice)
                 await self._conversing.converse(turn, outcome, lost)
@@ -188,7 +188,8 @@ class TurnRunner:
             return self._commits.yielded(turn)
         if not (turn.answer or "").strip():
             return self._commits.failed(turn, EmptyAnswer(turn.finish_reason))
-        await self._let_hooks_change(turn)
+        if self._hooks:
+            await self._let_hooks_change(turn)
         little_left = await self._meter.little_left(turn.batch.key.owner, words_for(turn.session.language))
         return self._commits.answered(turn, little_left)
 

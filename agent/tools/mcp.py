@@ -24,6 +24,7 @@ from jsonschema import Draft202012Validator, SchemaError
 
 from agent import limits
 from agent.concurrency import SharedThreads
+from agent.media import picture_in
 from agent.models.requests import ToolSpec
 from agent.tools.files.tools import put
 from agent.tools.files.workspace import WorkspaceLookup
@@ -300,13 +301,6 @@ _NAMED: Final = frozenset({"properties", "$defs", "definitions", "dependentSchem
 """Keywords below which names are fields, not keywords."""
 
 _DIGEST_CHARS: Final = 8
-_IMAGES: Final = {
-    "png": re.compile(rb"\x89PNG\r\n\x1a\n"),
-    "jpeg": re.compile(rb"\xff\xd8\xff"),
-    "gif": re.compile(rb"GIF8[79]a"),
-    "webp": re.compile(rb"RIFF....WEBP", re.DOTALL),
-}
-"""What models see, and how its bytes begin, whatever a server calls it."""
 _SLACK_S: Final = 5.0  # the link keeps time itself and says which server it was
 
 
@@ -398,12 +392,12 @@ class McpTools:
             content = base64.b64decode(data, validate=True)
         except ValueError:
             content = b""
-        kind = next((kind for kind, start in _IMAGES.items() if start.match(content)), None)
-        if kind is None or len(content) > limits.IMAGE_BYTES_MAX:
+        picture = picture_in(content)
+        if picture is None or len(content) > limits.IMAGE_BYTES_MAX:
             return "(an image of an unknown kind, or of too many bytes: not shown)"
         digest = hashlib.sha256(content).hexdigest()[:_DIGEST_CHARS]
-        name = self._scrubber.scrub(f"{server}-{digest}.{kind}")
-        path, media_type = joined(literal_text("mcp/"), name), self._scrubber.scrub(f"image/{kind}")
+        name = self._scrubber.scrub(f"{server}-{digest}.{picture.media_type.removeprefix('image/')}")
+        path, media_type = joined(literal_text("mcp/"), name), self._scrubber.scrub(picture.media_type)
         workspace = self._workspaces.of(context.key)
         try:
             await self._threads.call(context.owner, partial(put, workspace, f"mcp {server}", path, content))

@@ -19,9 +19,9 @@ from PIL import Image
 
 from agent.features.attachments.documents import Documents, format_of
 from agent.features.attachments.inbox import KeptFile
-from agent.features.attachments.media import Picture, picture_in, recording_of, text_in
 from agent.features.attachments.reader import unpacked
 from agent.limits import DOCUMENT_CHARS_MAX, IMAGE_BYTES_MAX, IMAGE_SIDE_SHOWN, READER_MEMORY_BYTES, UNPACKED_BYTES_MAX
+from agent.media import Picture, picture_in, recording_of, text_in
 from agent.subagents.confinement import ROOT, Confinement
 from agent.tools.exec import restrictions
 from agent.tools.files.send_file import media_type

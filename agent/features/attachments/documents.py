@@ -24,7 +24,7 @@ from agent import limits
 from agent.concurrency import Slots
 from agent.features.attachments import reader
 from agent.features.attachments.inbox import LOCKED_DOCUMENT, NOBODY_READS_IT, TAKES_TOO_LONG, UNREADABLE, KeptFile
-from agent.features.attachments.media import text_in
+from agent.media import text_in
 from agent.subagents.sandbox import AUTO, ChildSandbox, find_confinement
 from agent.tools.exec.processes import undisturbed
 from gateway.contracts.errors import FileRefused

@@ -31,7 +31,7 @@ from agent.features.attachments.inbox import (
     small_path,
     text_path,
 )
-from agent.features.attachments.media import Picture, picture_in, recording_of
+from agent.media import Picture, picture_in, recording_of
 from agent.models.client import ModelClient
 from agent.models.metering import usage_of
 from agent.models.requests import (

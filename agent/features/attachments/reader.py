@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from zipfile import ZipFile
 
-from agent.features.attachments.media import text_in
 from agent.limits import IMAGE_PIXELS_MAX, IMAGE_SIDE_SHOWN, READER_CPU_S, READER_MEMORY_BYTES, UNPACKED_BYTES_MAX
+from agent.media import text_in
 from agent.subagents.confinement import confine_this_process, die_with_parent, restrain, share_one_heap
 from agent.subagents.protocol import ProcessLimits
 

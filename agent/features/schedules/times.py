@@ -75,11 +75,10 @@ def read_time(text: str, *, now: datetime, zone: tzinfo) -> When:
     """Read the time that is the whole of `text`; "30 minutes" alone is from now. Raises `Unclear`."""
     whole = _tidy(text)
     found = _read(whole, 0, now=now, zone=zone)
-    if found is None:
-        whole = f"in {whole}"
-        found = _read(whole, 0, now=now, zone=zone)
+    if found is None and (from_now := _read(f"in {whole}", 0, now=now, zone=zone)):
+        found = from_now[0], from_now[1] - len("in ")
     if found is None or whole[found[1] :].strip(" .!,"):
-        rest = (whole[found[1] :] if found else _tidy(text)).strip()[:80]
+        rest = whole[found[1] if found else 0 :].strip()[:80]
         raise Unclear(lambda words: words.say("I do not understand “{said}”", said=rest))
     return found[0]
 

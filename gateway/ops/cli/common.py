@@ -45,10 +45,15 @@ def loaded_and_warned(config: Path | None, given: Mapping[str, str] = MappingPro
     """Load the settings, with the variables `given` on top of the environment, and warn on stderr about what looks
     wrong in them. From now on this process knows our own secrets."""
     loaded = load_settings(config, {**process_environment(), **given})
-    process.use_scrubber(Scrubber(loaded.secrets, own=own_rules(loaded.settings.scrub)))
+    process.use_scrubber(scrubber_of_command(loaded))
     for warning in loaded.warnings:
         say(f"trivet: warning: {warning}", err=True)
     return loaded
+
+
+def scrubber_of_command(loaded: Loaded) -> Scrubber:
+    """Build the scrubber of a command, which needs no data folder. Raises `ConfigError` as `own_rules` does."""
+    return Scrubber(loaded.secrets, own=own_rules(loaded.settings.scrub))
 
 
 def say(text: str, *, err: bool = False) -> None:
@@ -153,7 +158,7 @@ async def running_installation(loaded: Loaded) -> AsyncIterator[tuple[Store, Red
     from gateway.bus.embedded import embedded_url  # noqa: PLC0415 - start-up
 
     settings, clock = loaded.settings, SystemClock()
-    clean = Scrubber(loaded.secrets, own=own_rules(settings.scrub)).scrub
+    clean = scrubber_of_command(loaded).scrub
     async with checked_store(settings) as store:
         try:
             installation = await store.installation()

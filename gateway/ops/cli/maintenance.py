@@ -37,11 +37,12 @@ from gateway.ops.cli.common import (
     running_installation,
     say,
     say_document,
+    scrubber_of_command,
     working,
 )
 from gateway.process import EXIT_FAILED, scrubbed
 from gateway.scrub import Scrubber
-from gateway.scrub.own_rules import OwnRules, own_rules, read_rules
+from gateway.scrub.own_rules import OwnRules, read_rules
 
 if TYPE_CHECKING:
     from gateway.ops.admin.views import Erased
@@ -365,8 +366,7 @@ def demo(
 
 async def _exported(loaded: Loaded, owner: SessionKey) -> bytes:
     async with checked_store(loaded.settings) as store:
-        own = own_rules(loaded.settings.scrub)
-        return await store.people.export(owner, clean=Scrubber(loaded.secrets, own=own).scrub)
+        return await store.people.export(owner, clean=scrubber_of_command(loaded).scrub)
 
 
 async def _installation(settings: Settings, *, is_new: bool, takes_bus: bool) -> tuple[str, str]:
@@ -459,7 +459,7 @@ def scrub(
         _check_rules(check)
         return
     loaded = loaded_and_warned(config)
-    scrubber = StreamScrubber(Scrubber(loaded.secrets, own=own_rules(loaded.settings.scrub)))
+    scrubber = StreamScrubber(scrubber_of_command(loaded))
     out = sys.stdout.buffer
     for piece in _decoded(sys.stdin.buffer):
         clean = scrubber.feed(piece)
