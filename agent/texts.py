@@ -18,7 +18,7 @@ from gateway.scrub.placeholder import WHOLE_TEXT, WHOLE_TEXT_KIND
 
 DEAD_NOTE: Final = literal_text("(This message could not be answered, after several tries.)")
 STOPPED_NOTE: Final = literal_text("(Stopped by the user before an answer was given.)")
-"""What the transcript says, to the model."""
+"""The note in the transcript, for the model."""
 
 CUT_NOTE: Final = sentence("> The answer was longer than a chat can take; the rest was left out.")
 YIELDED_WORD: Final = sentence("I am waiting for my sub-agents, and go on when they are done.")

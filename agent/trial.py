@@ -1,5 +1,5 @@
-"""What the configuration names, tried: do the models, their keys and their addresses work, and what would hold somebody
-else's program here?
+"""A trial of the configuration: do the models, their keys and their addresses work, and what would hold somebody else's
+program here?
 
     python -m agent.trial                    asks the configured model for a sentence, and says it
     python -m agent.trial all                asks every model of the settings for one token: a line of JSON for each

@@ -1,4 +1,4 @@
-"""Where admins decide who may speak, whether by chat, command line or API.
+"""Decisions of admins on who may speak, made by chat, command line or API.
 
 Every change is written to SQL with its line of the audit, then shown on the bus, so that the next message is judged by
 it; whoever is let in is told so where he asked. What dies in between is shown by the next look of any agent process.

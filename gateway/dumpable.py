@@ -1,4 +1,4 @@
-"""Whether other processes of the same user may look into this one. Light: it is loaded in children, before all else.
+"""The right of other processes of this user to look into this one. Light: children load it before all else.
 
 To the kernel whoever runs as the same user is a friend: it may read the environment of a process, in which keys stand,
 its memory and its open files, and write to some of its switches. Unless the process says that it is not to be dumped

@@ -43,7 +43,7 @@ from gateway.preflight import is_our_name
 
 @dataclass(frozen=True, slots=True)
 class HttpLimits:
-    """What the callers of one port may take, together and each."""
+    """The resources that the callers of one port may take, together and each."""
 
     connections_max: int = HTTP_CONNECTIONS_MAX
     head_s: float = HTTP_HEAD_S

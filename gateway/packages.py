@@ -17,7 +17,7 @@ from gateway.contracts.errors import PluginBroken
 
 
 class PluginKind(StrEnum):
-    """What an entry point adds; its group is `trivet.` and this."""
+    """The kind of an entry point's addition; its group is `trivet.` and this."""
 
     TOOLS = "tools"
     COMMANDS = "commands"
@@ -31,7 +31,7 @@ class PluginKind(StrEnum):
 
 
 class HookPoint(StrEnum):
-    """Where a hook is called. An entry point's name begins with it: `before_model`, `before_model.weather`."""
+    """The point of a hook's call. An entry point's name begins with it: `before_model`, `before_model.weather`."""
 
     AFTER_NORMALIZE = "after_normalize"
     """In the channels process: what a person said, before it is queued. A text that is returned replaces it."""

@@ -176,7 +176,7 @@ def command(
 
 @dataclass(frozen=True, slots=True)
 class HookEvent:
-    """What a hook is called with. Its text holds no secret that we know. `id` is that of the message, the turn or the
+    """The argument of a hook. Its text holds no secret that we know. `id` is that of the message, the turn or the
     reply; after a crash the same id may come again. `outcome` is `sent`, `failed` or `unknown` on delivery."""
 
     point: HookPoint

@@ -1,4 +1,4 @@
-"""How a process of ours ends: its exit code, one sentence on stderr, and no secret in its last words."""
+"""The end of a process of ours: its exit code, one sentence on stderr, and no secret in its last words."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ LINE_CHARS_MAX: Final = 64 * 1024  # of what is printed without ever ending a li
 
 
 class _Mouth:
-    """What this process speaks with. One for each process, as the hooks of the interpreter are."""
+    """This process's way to standard error. One for each process, as the hooks of the interpreter are."""
 
     def __init__(self) -> None:
         self.scrubber: Scrubber = SecretScrubber()
@@ -121,7 +121,7 @@ class ScrubbedStream(io.TextIOBase):
 
 
 class _LastResort(logging.Handler):
-    """Where records go while nobody has said where they shall."""
+    """The handler of records while no other is configured."""
 
     def emit(self, record: logging.LogRecord) -> None:
         try:

@@ -125,7 +125,7 @@ _DESTINATION: Final = 1
 _LEADS_ON: Final = frozenset({5, 9, 18, 22, 30})  # a gateway, several, one of the other family, a tunnel, a next hop
 _ANSWER_BYTES_MAX: Final = 65_536
 _BITS_MIN: Final = {4: 16, 6: 48}
-"""What is wider is no neighbourhood: a tunnel that takes the whole internet, or its halves, has no gateway either."""
+"""Wider networks are no neighbourhood: a tunnel that takes the whole internet, or its halves, has no gateway either."""
 _DISCARD_PORT: Final = 9
 
 

@@ -21,8 +21,8 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How long a call is repeated, and the pauses between its tries: each lasts between half and all of its size, so
-    that many callers do not come back at once; the last is that of all further tries.
+    """The time for which a call is repeated, and the pauses between its tries: each lasts between half and all of its
+    size, so that many callers do not come back at once; the last is that of all further tries.
 
     A server that restarts is back within a second; one that fails over needs half a minute.
     """

@@ -1,4 +1,4 @@
-"""Who may speak: the people of a turn, the commands of admins, notices of newcomers, the projection for intake."""
+"""Access by chat: the people of a turn, the commands of admins, notices of newcomers, the projection for intake."""
 
 from __future__ import annotations
 

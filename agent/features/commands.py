@@ -204,9 +204,9 @@ class CommandReply:
 
 @dataclass(frozen=True, slots=True)
 class Converse:
-    """What a command returns instead of `Done`: the turn goes on as a conversation in which the user said
-    `said`. It becomes the turn's user entry, unless the transcript holds it already (`is_stored`): then `authors` are
-    those who wrote it; `has_foreign` where something came along that others may have written."""
+    """A command's result in place of `Done`: the turn goes on as a conversation in which the user said `said`. It
+    becomes the turn's user entry, unless the transcript holds it already (`is_stored`): then `authors` are those who
+    wrote it; `has_foreign` where something came along that others may have written."""
 
     said: CleanText
     is_stored: bool = False

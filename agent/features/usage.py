@@ -111,7 +111,7 @@ def reset_text(reset_at_ms: int, words: Words, *, now_ms: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """What was spent today, as it counts against the caps, and when they are reset."""
+    """The use of today, as it counts against the caps, and the moment at which it is reset."""
 
     spent: Amounts
     caps: Caps

@@ -182,7 +182,7 @@ _OF_MANY_VENDORS: Final = frozenset(
 )
 """Routes to the models of many vendors: what was said to one vendor is not passed on to another for its price."""
 _LEAD: Final = re.compile(r"(?:[^/]*/)*(?:[a-z-]+\.)*")
-"""What names begin with on such a route: folders, region and vendor (`bedrock/us-gov-west-1/`, `eu.anthropic.`)."""
+"""The beginning of a name on such a route: folders, region and vendor (`bedrock/us-gov-west-1/`, `eu.anthropic.`)."""
 _DATED: Final = re.compile(r"[-@](?:20\d\d-?\d\d-?\d\d(?:-v\d:\d)?|\d{4}|default)$")
 _SIZE: Final = re.compile(r"(?<![a-z0-9.])(?:\d+x)?(\d+(?:\.\d+)?)b(?![a-z0-9])")
 """The billions of parameters in a name."""
@@ -239,13 +239,13 @@ def _litellm_folder() -> Path:
 
 
 NO_KEY: Final = "no-key"
-"""What a model at an address of its own is asked with that has no key: with nothing, litellm would send there what the
+"""The key for a model that has an address of its own and no key: with none, litellm would send there the key that the
 environment holds for its provider."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelEndpoint:
-    """How one model is called: litellm's name of it, and what goes along. An empty address or key is its provider's."""
+    """The call of one model: litellm's name of it, and what goes along. An empty address or key is its provider's."""
 
     model: str
     api_base: str = ""

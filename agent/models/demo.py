@@ -55,7 +55,7 @@ words do it, too: `Use three sub-agents: read the files, find the tests, write i
 
 While sub-agents work, /status tells of them, /stop ends them, and the task board shows each."""
 WORDS: Final = frozenset({"help", "?", "hilfe", "ayuda", "помощь", "справка", "帮助"})
-"""What one writes to see it."""
+"""The messages that show the help."""
 
 
 # What the demo model says when it is to say much, or in every form. Data only.
@@ -175,7 +175,7 @@ def latency_s(model: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Script:
-    """What the model has decided to do: a text or tool calls."""
+    """The demo model's decision: a text or tool calls."""
 
     text: str = ""
     calls: tuple[RequestedCall, ...] = ()

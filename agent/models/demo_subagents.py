@@ -1,4 +1,4 @@
-"""What the demo model makes of sub-agents: orders, the parts it plays, reports. Pure.
+"""The demo model as a parent and as a sub-agent: orders, roles, reports. Pure.
 
 Split this over three helpers: count the files, list the folders, find the tests
 Use 4 sub-agents in the background to compare frameworks
@@ -116,7 +116,7 @@ _OTHER_TASK: Final = "explore"
 _LEAST_WATCHED_S: Final = 5  # what is asked for in plain words takes long enough to be seen on the board
 
 IsTold = Callable[[str], bool]
-"""Whether a task says by its first word what is to be done."""
+"""Tells whether the first word of a task is an order."""
 
 
 def orders(rest: str, is_told: IsTold, types: Collection[str]) -> list[Mapping[str, str]]:

@@ -57,9 +57,9 @@ _THINKS_IN_BLOCKS: Final = "claude"
 """Models that, while they think, take the results of calls only together with the thought that led to these:
 https://docs.anthropic.com/en/docs/build-with-claude/extended-thinking#extended-thinking-with-tool-use"""
 _SIGNED: Final = "__thought__"
-"""What litellm puts between the id of a call and Gemini's signature of it."""
+"""The separator that litellm puts between the id of a call and Gemini's signature of it."""
 _SHORT_EFFORT: Final = "low"
-"""What is small has few tokens for its answer: a long thought would leave none of them."""
+"""The effort of small work: it has few tokens for its answer, and a long thought would leave none of them."""
 
 
 def addressed(endpoint: ModelEndpoint) -> dict[str, Any]:

@@ -29,7 +29,7 @@ _LOGGERS: Final = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")
 _REST: Final = "main"
 """The module of `acompletion`. The package imports it, then everything else that calls can be made with."""
 _FIRST: Final = ("exceptions", "llms.", "types.")
-"""What it imports after that, and its provider classes need."""
+"""The modules that litellm imports after that, and that its provider classes need."""
 
 
 class _ProviderClasses(SourceFileLoader):

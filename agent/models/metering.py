@@ -69,7 +69,7 @@ class Ticket(Protocol):
 
 
 class Gate(Protocol):
-    """Where calls are allowed. Raises `BudgetSpent` and `StoreUnavailable`."""
+    """The limit that every call passes first. Raises `BudgetSpent` and `StoreUnavailable`."""
 
     async def admit(self, owner: SessionKey, plan: Callable[[], Planned]) -> Ticket | None:
         """Reserve one call. None where nothing is limited: then nothing is counted, and `plan` is not called."""

@@ -107,7 +107,7 @@ class ProviderCall:
 
 @dataclass(frozen=True, slots=True)
 class _Draft:
-    """What the wires have in common, before litellm's class has written the request."""
+    """The request as all wires share it, before litellm's class has written its own."""
 
     litellm: Litellm
     config: Any
@@ -190,7 +190,7 @@ def _gemini_call(draft: _Draft) -> ProviderCall | None:
 
 
 class _NoLogging:
-    """What a parser asks of a log of litellm's: whether old-style functions were offered."""
+    """The part of litellm's log that a parser asks for: whether old-style functions were offered."""
 
     optional_params: Final[dict[str, Any]] = {}
 

@@ -42,8 +42,8 @@ class PromptMessage:
 
 @dataclass(frozen=True, slots=True)
 class Thoughts:
-    """What a model thought before it called tools, in its provider's form and signed by it: `blocks` before the calls
-    (Anthropic), `signatures` of the calls in their order (Gemini). They go back with the results of these calls,
+    """The thoughts of a model before it called tools, in its provider's form and signed by it: `blocks` before the
+    calls (Anthropic), `signatures` of the calls in their order (Gemini). They go back with the results of these calls,
     unchanged, to this `model` and to nobody else. They are raw, held in memory for a turn, and stored nowhere."""
 
     model: str
@@ -62,8 +62,8 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True)
 class TokenCount:
-    """What the provider counted (or, where it counts nothing, our estimate). Of `prompt`, `cached` were read from
-    its cache and `written` into it; both have prices of their own."""
+    """The provider's count (or, where it counts nothing, our estimate). Of `prompt`, `cached` were read from its cache
+    and `written` into it; both have prices of their own."""
 
     prompt: int
     completion: int
@@ -342,7 +342,7 @@ class TranscriptionRequest:
 
 @dataclass(frozen=True, slots=True)
 class TranscriptionAnswer:
-    """What was said, raw. A provider counts tokens, or none."""
+    """The transcribed words, raw. A provider counts tokens, or none."""
 
     text: str
     tokens: TokenCount

@@ -45,7 +45,7 @@ class Tier(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Depth:
-    """How far a session has gone."""
+    """The length of a session so far."""
 
     messages: int = 0
     tool_calls: int = 0
@@ -145,7 +145,7 @@ _CODE: Final = re.compile(
     r"[A-Z]\w*(?:Error|Exception)\b|\w\([^()\s]*\)|=>|[=!]=|::|\+=|;\s*$"
     r"|\b(?:def|const|let|var|func) \w+|[\w)]\^[\w(]|`[^`]+[`']"
 )
-"""What only programs, their errors and formulas hold."""
+"""Signs that only programs, their errors and formulas hold."""
 _BEYOND: Final = _anywhere("beyond_a_look_up")
 _DESTRUCTIVE: Final = _anywhere("destructive")
 _ASKING: Final = _opening("asking")

@@ -66,7 +66,7 @@ PROMPTS: Final = load_prompts()
 RENDERING: Final[Mapping[str, str]] = tomllib.loads(
     resources.files(__package__).joinpath("rendering.toml").read_text("utf-8")
 )
-"""What a platform makes of an answer, by the platform's name."""
+"""Each platform's rendering of an answer, by the platform's name."""
 
 
 # Agent profiles: who the agent is in a session, and which tools it may use at most. `/agent NAME` selects one.
@@ -87,7 +87,7 @@ class Profile:
 
 
 DEFAULT_PROFILE: Final = Profile("", "", literal_text(""))
-"""What a session has until somebody chooses: no prompt of its own, no ceiling."""
+"""The profile of a session until somebody chooses one: no prompt of its own, no ceiling."""
 
 
 def ceiling_for(tools: tuple[str, ...]) -> Permissions:

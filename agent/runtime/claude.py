@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
 
 Content: TypeAlias = str | list[dict[str, Any]]
-"""What one message says: a text, or blocks of Anthropic's API."""
+"""The content of one message: a text, or blocks of Anthropic's API."""
 Shown: TypeAlias = Mapping[Image, bytes]
 _GO_ON: Final = "Go on from where you are."
 

@@ -28,7 +28,7 @@ from gateway.i18n import words_for
 from gateway.scrub import Scrubber
 
 TOOL_PREFIX: Final = "mcp__trivet__"
-"""How the CLI names our tools; everywhere else they have their own names."""
+"""The CLI's prefix for our tools; everywhere else they have their own names."""
 
 _MEANWHILE: Final = literal_text("Meanwhile the user has written to you. It is no part of the tool's result:")
 _TRANSIENT_STATUS: Final = frozenset({408, 409, 429, 500, 502, 503, 504, 529})

@@ -40,7 +40,7 @@ from gateway.scrub import Scrubber
 from gateway.store import Store
 
 HOOK_POINTS: Final = (HookPoint.BEFORE_MODEL, HookPoint.AFTER_ANSWER)
-"""Where plug-ins are asked in this process."""
+"""The points at which plug-ins are asked in this process."""
 
 # A turn that is a conversation: what came along, the prompt, which model, then the steps.
 

@@ -44,7 +44,7 @@ _log = structlog.get_logger(__name__)
 _READ_MORE: Final = "read_more"
 
 NOT_AT_THE_BOTTOM: Final = ("sub_agent", "orchestrate")
-"""What the deepest sub-agents do not have, besides what belongs to conversations: theirs would be too deep."""
+"""Tools that the deepest sub-agents do not have, besides those of conversations: theirs would be too deep."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,7 @@ def _of_depth(depth: int) -> Permissions:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where the tools of a child run: `here`, in its own process, or in its parent's."""
+    """The place where each tool of a child runs: `here`, in its own process, or in its parent's."""
 
     here: frozenset[str]
     parent: frozenset[str]

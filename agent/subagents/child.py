@@ -150,8 +150,8 @@ class Job:
 
 
 class OwnTools:
-    """Those of the `offered` tools that the child runs itself, and can. `home` is the folder with `files/` and
-    `journal/`, None for no workspace. The parent has checked their arguments."""
+    """The `offered` tools that the child can run itself. `home` is the folder with `files/` and `journal/`, None for no
+    workspace. The parent has checked their arguments."""
 
     def __init__(self, offered: Sequence[OfferedTool], home: Path | None, threads: ToolThreads) -> None:
         wanted = {tool.name for tool in offered if tool.runs_here}

@@ -30,7 +30,7 @@ from agent.tools.files.workspace import parts_of
 from gateway.dumpable import close_to_others
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-"""Where the packages stand that a child is made of."""
+"""The folder of the packages that a child is made of."""
 PACKAGES: Final = (ROOT / "agent", ROOT / "gateway")
 
 

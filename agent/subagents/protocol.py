@@ -81,7 +81,7 @@ class ChildMessage:
 
 @dataclass(frozen=True, slots=True)
 class ProcessLimits:
-    """What the child's process may take of the machine. The wall clock is its parent's affair."""
+    """The share of the machine that the child's process may take. Its parent keeps the wall clock."""
 
     cpu_s: int = SUBAGENT_CPU_S
     memory_bytes: int = SUBAGENT_MEMORY_BYTES

@@ -41,7 +41,7 @@ class Rounds:
         self._asked = 0
         self._spent = DoneFrame(success=False, response="", tokens_in=0, tokens_out=0, cost_usd=0.0, duration_ms=0)
         self.ending: DoneFrame | FailedFrame | None = None
-        """How it ended (without how long it took); None: it goes on."""
+        """The child's last frame (without its duration); None: it goes on."""
 
     def next_call(self) -> ModelCall:
         """Return the next call of the model."""

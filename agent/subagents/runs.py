@@ -174,7 +174,7 @@ class SubagentRun:
         self.written = asyncio.Event()
         """Set when that is done."""
         self.ended: SubTask | None = None
-        """How it ended, as it is written down; None before, and where nothing of it is kept any more."""
+        """The ending as it is written down; None before, and where nothing of it is kept any more."""
         self.reason: Reason | None = None
         """Why it was told to end; None: it was not."""
         self._work: asyncio.Task[ChildEnding] | None = None

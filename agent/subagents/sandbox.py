@@ -30,7 +30,7 @@ _log = structlog.get_logger(__name__)
 AUTO: Final = "auto"
 
 HOME_INSIDE: Final = "/conversation"
-"""Where a child in bubblewrap finds the folder of its conversation."""
+"""The folder of the conversation, as a child in bubblewrap sees it."""
 
 ENVIRONMENT: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -49,7 +49,7 @@ _LIBRARIES: Final = ("/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libx32", "/us
 _OF_PYTHON: Final = ("bin", "lib", "lib64", "pyvenv.cfg")
 _CACHE: Final = "/etc/ld.so.cache"
 _SIGNALLED: Final = 128
-"""What bubblewrap, as a shell does, adds to the signal that ended the process inside."""
+"""The number that bubblewrap, like a shell, adds to the signal that ended the process inside."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What people see in a chat of sub-agents at work: one quiet message of a turn, with a line for each, edited in place.
+"""Status lines of sub-agents in a chat: one quiet message of a turn, with a line for each, edited in place.
 
     some are asked for ──▶ a moment to gather ──▶ one message, silent ──▶ edited as they go on ──▶ … ──▶ all are over
 

@@ -27,7 +27,7 @@ _FAILED: Final = "[not done: {problem}]\n"
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a step ended: what was answered, and why that is no answer ("" if it is one)."""
+    """The end of a step: its answer, and why that is no answer ("" if it is one)."""
 
     text: str
     problem: str = ""
@@ -111,7 +111,7 @@ class Conclusion:
 Move = Going | Conclusion
 
 Endings = Mapping[str, Ended]
-"""What has ended so far, by the id of its order."""
+"""The ended steps, by the ids of their orders."""
 
 
 @dataclass(frozen=True, slots=True)

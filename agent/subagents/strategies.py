@@ -56,7 +56,7 @@ _ASKED_CHARS: Final = 1_500  # of the author's task, before the reviewer: the dr
 _FENCED: Final = re.compile(r"```(?:json)?\s*\n(?P<inside>.*)\n\s*```", re.DOTALL | re.IGNORECASE)
 
 OTHERWISE: Final = "general"
-"""Who does it if nobody says who."""
+"""The type that does a step if the plan names none."""
 
 DESCRIPTION: Final = (
     "Have several sub-agents work on `goal` and get one answer; takes minutes. A step says who (`type`, as for "
@@ -429,7 +429,7 @@ def _splitting(asked: AskedStrategy, problem: str, ended: Endings, *, is_split: 
 
 @dataclass(frozen=True, slots=True)
 class ReviewVerdict:
-    """What a reviewer decided, and what it wants mended.
+    """A reviewer's decision, and the changes it wants.
 
     It is believed only as a whole JSON object: what approves is the field `approved`, never a word in a sentence, and
     nothing is mended into an approval.
@@ -542,8 +542,8 @@ def schema() -> Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class StrategyShape:
-    """What a strategy takes: so many steps besides those of its `roles`, and as many rounds. `called` is what its steps
-    are to people. `children_later` are at most those that its first graph does not show."""
+    """The size of a strategy: the number of steps besides those of its `roles`, and of rounds. `called` names its steps
+    for people. `children_later` are at most those that its first graph does not show."""
 
     graph: Callable[[AskedStrategy, Endings], StepGraph]
     called: str = "steps"

@@ -92,8 +92,8 @@ class ChildOrder:
 
 @dataclass(frozen=True, slots=True)
 class ChildEnding:
-    """How it ended: `state` is one of those that are over, `reason` is None if it completed,
-    `response` what the child said last, raw. `ready_ms` is None when it never was."""
+    """The end of a child: `state` is one of those that are over, `reason` is None if it completed, `response` is the
+    child's last message, raw. `ready_ms` is None when it never was."""
 
     state: TaskState
     reason: Reason | Code | None = None
@@ -165,9 +165,9 @@ class Exchange:
         self._listening: set[asyncio.Task[None]] = set()
         self._unread = 0
         self.spoken = Spoken()
-        """What the child said last while it worked."""
+        """The last words of the child while it worked."""
         self.errors = Output(limits.SUBAGENT_ERRORS_BYTES_MAX)
-        """What came on its standard error."""
+        """The output on its standard error."""
         self.ready: ReadyFrame | None = None
         self.ready_ms: int | None = None
 

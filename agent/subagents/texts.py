@@ -93,7 +93,7 @@ _SIGNS: Final = (_LIVE, _DONE, _NOT_DONE)
 
 _MARKUP: Final = re.compile(r"([!-/:-@\[-`{-~])")
 _QUIETLY: Final = frozenset(" ,.?;()'-")
-"""What formats nothing inside of a line, and reads better without a backslash in front."""
+"""Characters that format nothing inside of a line, and read better without a backslash in front."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ async def stale_among(book: TaskStore, messages: Sequence[InboundMessage]) -> fr
 
 
 class LostJudge:
-    """Whether a process may find another one dead.
+    """Judges whether a process may find another one dead.
 
     Others are judged by when they last wrote that they live. So a judge has to know that they could have written: while
     this process was paused, or had no database, they may have been in the same way; where the clock jumps, what they

@@ -58,7 +58,7 @@ from gateway.webhooks import NOBODY_TOLD, WebhookEvents
 
 
 class ApprovalOutcome(StrEnum):
-    """How a question ended. Only APPROVED lets the call run."""
+    """The end of a question. Only APPROVED lets the call run."""
 
     APPROVED = "approved"
     DENIED = "denied"
@@ -71,9 +71,9 @@ class ApprovalOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Lasting:
-    """What one answer may approve besides the call itself. `approval` is what holds always, in a place; `of_turn` are
-    the tools that are not asked about in this turn any more, None where there is no turn. Whoever is asked may answer
-    so where it `is_offered`: to admins."""
+    """The approvals that one answer may give besides the call itself. `approval` is what holds always, in a place;
+    `of_turn` are the tools that are not asked about in this turn any more, None where there is no turn. An admin may
+    answer so where it `is_offered`."""
 
     approval: PlaceApproval
     of_turn: set[str] | None

@@ -50,7 +50,7 @@ _PAGES_MAX: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class McpServer:
-    """How to reach a server: `command` starts one that speaks on its standard streams, `url` is one that speaks
+    """The way to reach a server: `command` starts one that speaks on its standard streams, `url` is one that speaks
     streamable HTTP. `environment` is all the started one gets, besides a path, a home and a locale; `access` is what it
     reaches, and `home` the folder that is its own. `login` is the file of a login at an address, if there is one."""
 

@@ -43,7 +43,7 @@ _INTERPRETERS_MAX: Final = 4
 _SHEBANG_BYTES: Final = 256
 _PR_SET_PDEATHSIG: Final = 1  # <linux/prctl.h>
 _INHERITED: Final = ("LOGNAME", "SHELL", "TERM", "USER")
-"""What the SDK hands on of our environment, besides the path and the home."""
+"""Variables of our environment that the SDK hands on, besides the path and the home."""
 _ROOT: Final = Path(__file__).resolve().parents[2]
 _LAUNCH: Final = (
     f"import sys; sys.path.insert(0, {str(_ROOT)!r}); from agent.tools.mcp_confinement import become; become()"
@@ -66,7 +66,7 @@ NOT_TOLD: Final = ServerAccess()
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """How to start a server: its program with arguments, and all of its environment that is not the SDK's."""
+    """The start of a server: its program with arguments, and all of its environment that is not the SDK's."""
 
     program: str
     arguments: tuple[str, ...]

@@ -33,11 +33,11 @@ from agent.limits import MCP_START_S
 from gateway.contracts.errors import ConfigError
 
 _RETURN: Final = AnyUrl("http://127.0.0.1:8425/callback")
-"""Where the browser ends. Nobody listens there: the operator, whose browser runs elsewhere, pastes the address."""
+"""The browser's last address. Nobody listens there: the operator, whose browser runs elsewhere, pastes it."""
 
 
 class Login(BaseModel):
-    """What is kept of a login. `ends_at_s` is the end of its token, in seconds of the clock."""
+    """A kept login. `ends_at_s` is the end of its token, in seconds of the clock."""
 
     tokens: OAuthToken | None = None
     ends_at_s: float | None = None

@@ -39,7 +39,7 @@ class Permission(StrEnum):
 
 
 class Visibility(StrEnum):
-    """Where a turn was asked for: in private or before others."""
+    """The audience of a turn: it was asked for in private or before others."""
 
     DM = "dm"
     GROUP = "group"

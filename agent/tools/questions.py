@@ -1,4 +1,4 @@
-"""What people read when they are asked, and what they are told afterwards. CommonMark, without filler. Pure.
+"""Texts of questions to people and of their ends. CommonMark, without filler. Pure.
 
 What a model wrote stands in a fence that it cannot close, whole, and with escapes for all that nobody sees: nothing in
 it can pass for a word of ours or hide from whoever reads it.
@@ -18,7 +18,7 @@ from gateway.contracts.messages import ControlKind
 from gateway.i18n import Words, sentence
 
 QUESTION_PREFIX: Final = "ask:"
-"""How the ids of questions, and of all that belongs to them, begin."""
+"""The prefix of the ids of questions, and of all that belongs to them."""
 
 
 class Lasts(StrEnum):
@@ -35,7 +35,7 @@ _UNSEEN_KINDS: Final = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"
 _UNSEEN: Final = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
-"""What no font shows although Unicode calls it a letter, a mark or a symbol."""
+"""Characters that no font shows although Unicode calls them letters, marks or symbols."""
 _ASCII_MAX: Final = "\x7f"
 _NAME_MARKS: Final = re.compile(r"[^\w .-]")
 
@@ -133,7 +133,7 @@ _ALWAYS: Final = {
         "above."
     ),
 }
-"""Whether one call is meant, or every call."""
+"""By whether one call is meant, or every call."""
 
 
 def admins_asked_text(words: Words, *, minutes: int) -> str:
@@ -179,7 +179,7 @@ APPROVE_LABEL: Final = sentence("Approve")
 DENY_LABEL: Final = sentence("Deny")
 TURN_LABEL: Final = sentence("For this turn")
 ALWAYS_LABELS: Final = {True: sentence("Always in that place"), False: sentence("Always in this place")}
-"""Whether whoever reads it is elsewhere."""
+"""By whether the reader is elsewhere."""
 
 DONE_WORDS: Final = {ControlKind.APPROVE: sentence("Approved."), ControlKind.DENY: sentence("Denied.")}
 NOT_OPEN_WORD: Final = sentence("This question is no longer open.")

@@ -182,7 +182,7 @@ _REFUSALS: Final = {
     ApprovalOutcome.NO_ADMIN: "{tool} needs the approval of an admin, and none can be asked: no admin has written to "
     "me in private yet. Nothing was done; tell the user so",
 }
-"""What a model is told of a call that was not approved."""
+"""A model's notice of a call that was not approved."""
 
 
 class ToolRegistry:

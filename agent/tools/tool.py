@@ -162,7 +162,7 @@ def _unseen(_name: str) -> AbstractContextManager[None]:
 
 @dataclass(slots=True)
 class Reading:
-    """What a turn has read so far: `is_foreign` once it included words of others."""
+    """The share of foreign words in a turn so far: `is_foreign` once it included words of others."""
 
     is_foreign: bool = False
 

@@ -42,12 +42,12 @@ _ID: Final = re.compile(rf"[A-Za-z0-9_-]{{1,{API_IDS_CHARS_MAX}}}")
 
 
 class UnfitMessage(Exception):
-    """What a client asked for cannot be done; the text says why."""
+    """An order of a client that cannot be followed; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApiMessage:
-    """What a client says. `thread` is "" outside of threads; `webhook` is "" unless the answer is to be sent there;
+    """A client's message. `thread` is "" outside of threads; `webhook` is "" unless the answer is to be sent there;
     `before` is what was said before, where the client keeps the conversation."""
 
     client: SessionKey
@@ -77,7 +77,7 @@ class ApiChunk:
 
 
 class WatchedAnswer:
-    """What this process hears of the answer to one message, while somebody waits for it."""
+    """This process's view of the answer to one message, while somebody waits for it."""
 
     def __init__(self) -> None:
         self.draft = ""
@@ -99,7 +99,7 @@ class WatchedAnswer:
 
 
 class _RepeatableSends:
-    """What both adapters have in common: whatever is sent again, with the same id, says nothing twice."""
+    """The common part of both adapters: a message that is sent again, with the same id, says nothing twice."""
 
     def __init__(self) -> None:
         self.state = "not ready yet"

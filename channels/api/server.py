@@ -49,11 +49,11 @@ _EVENTS: Final = "text/event-stream"
 _SPEAKERS: Final = ("user", "assistant")
 
 ClientRoles: TypeAlias = Callable[[SessionKey], Awaitable[GrantRole | None]]
-"""What a client may do; None for one that was removed."""
+"""Returns the role of a client; None for one that was removed."""
 
 
 class ThreadOrder(BaseModel):
-    """What every order of a client may name; the arguments of the MCP tool `sessions`."""
+    """The names in every order of a client; the arguments of the MCP tool `sessions`."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -86,7 +86,7 @@ class AuthorRates:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What happens to a message, and the projection that says so; None where none was needed."""
+    """The judgement on a message, and the projection behind it; None where none was needed."""
 
     admittance: Admittance
     shown: ShownAccess | None

@@ -77,7 +77,7 @@ async def chunks_of(reply: Reply, adapter: ChannelAdapter) -> Sequence[AnyChunk]
 # learns what is missing.
 
 LONG_ANSWER_CHUNKS: Final = 5
-"""What people still read as messages: 20,000 characters on Telegram and Slack, 10,000 on Discord."""
+"""The length that people still read as messages: 20,000 characters on Telegram and Slack, 10,000 on Discord."""
 
 _BEGINNING: Final = 1
 _WHOLE_NAME: Final = "answer.md"

@@ -19,8 +19,8 @@ STOP_WITHIN_S: Final = 2.0  # what the work may need to stop before somebody els
 
 
 class LeaseValidity:
-    """How long a lease surely lasts, by our own clock: a process that was suspended sees after it wakes whether the
-    lease still holds."""
+    """The time for which a lease surely holds, by our own clock: a process that was suspended sees after it wakes
+    whether it still does."""
 
     def __init__(self) -> None:
         self.until_s = float("-inf")

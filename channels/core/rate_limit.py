@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 
 class Urgency(Enum):
-    """What goes first when a bucket is nearly empty. The value is the share of the bucket that a call leaves over."""
+    """The order of calls when a bucket is nearly empty. The value is the share that a call leaves in the bucket."""
 
     ANSWER = None
     """Never waits for the others: only for what answers have spent."""

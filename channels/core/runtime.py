@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 
 REPORT_EVERY_S: Final = CHANNEL_REPORT_TTL_S / 4
 HOOK_POINTS: Final = (HookPoint.AFTER_NORMALIZE, HookPoint.ON_DELIVERY)
-"""Where plug-ins are asked in this process."""
+"""The points at which plug-ins are asked in this process."""
 
 LOOK_EVERY_S: Final = 0.25  # a change of state is reported at once
 RESTART_FIRST_S: Final = 0.5

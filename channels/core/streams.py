@@ -54,7 +54,7 @@ class PreviewCleanup:
         self._is_coming = is_coming
         self._silent_for_s = silent_for_s
         self._heard_s: OrderedDict[str, float] = OrderedDict()
-        """When each turn was heard of, -inf if that was its end."""
+        """The last time each turn was heard of, -inf if that was its end."""
 
     def lives(self, turn_id: str) -> None:
         """Note that the turn was heard of. Late news does not bring back a turn that has ended."""

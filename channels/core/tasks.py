@@ -49,7 +49,7 @@ BACKGROUND_TASKS_MAX: Final = 256  # at once; each is a press of a button, and a
 
 
 class AdapterTasks:
-    """Those of one adapter."""
+    """The tasks of one adapter."""
 
     def __init__(self, name: str) -> None:
         self._name = name

@@ -62,7 +62,7 @@ LOCALES: Final[Mapping[Language, tuple[str, ...]]] = {
     Language.ES: ("es-ES", "es-419"),
     Language.DE: ("de",),
 }
-"""Which of Discord's locales are shown the words of a language; English is for all the others."""
+"""Discord's locales that are shown the words of a language; English is for all the others."""
 
 CHAT_INPUT: Final = 1
 STRING: Final = 3

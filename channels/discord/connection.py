@@ -131,7 +131,7 @@ class GatewayLost(Exception):
 
 @dataclass(frozen=True, slots=True)
 class GatewayTimeouts:
-    """When a connection counts as dead. `silence_s` without a single frame, heartbeats among them;
+    """The times after which a connection counts as dead. `silence_s` without a single frame, heartbeats among them;
     `lost_s` without a connection; `lease_ttl_s` after our death somebody else connects."""
 
     silence_s: float = limits.SILENT_AFTER_S

@@ -86,7 +86,7 @@ _SNOWFLAKE: Final = re.compile(r"\d{1,20}")
 
 @dataclass(frozen=True, slots=True)
 class DiscordIdentity:
-    """Who we are, from READY. `channel` is the first part of session keys, `bots` are other bots and webhooks that we
+    """Our identity, from READY. `channel` is the first part of session keys, `bots` are other bots and webhooks that we
     hear."""
 
     user_id: str
@@ -121,7 +121,7 @@ class DiscordQuoted:
 
 @dataclass(frozen=True, slots=True)
 class DiscordMessage:
-    """What MESSAGE_CREATE says, as far as we read it.
+    """The fields of MESSAGE_CREATE that we read.
 
     `guild_id` is None in a direct message. In a thread, `channel_id` is the thread's, `parent_id` its
     parent's and `thread_owner_id` its creator's; where nobody told of the channel yet, `is_place_known` is false.

@@ -46,7 +46,7 @@ TELEGRAM_BOT_ID: Final = 4_242_001
 DISCORD_BOT_ID: Final = 1_200_000_000_000_000_001
 CALL_EVERY_S: Final = 0.2  # until the app is there to be called
 PEOPLE: Final = {"Ada": "admin", "Noor": "member", "Gus": "guest", "Sam": ""}
-"""Who is there from the beginning, and as what; nobody knows the last one."""
+"""The people at the start, with their roles; the last one is a stranger."""
 
 
 @runtime_checkable

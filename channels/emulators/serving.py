@@ -113,7 +113,7 @@ class Emulator(Stage, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What is being served, by name, and where."""
+    """The things that are served, by name, and their addresses."""
 
     stages: Mapping[str, Emulator]
     ports: Mapping[str, int]

@@ -1,4 +1,4 @@
-"""What the playground and the tests see of an emulated platform: people, places, what was said.
+"""An emulated platform as the playground and the tests see it: people, places, messages.
 
 Each emulator keeps its own state in its vendor's shapes and shows it through `Stage`. Nothing here
 knows a vendor, and nothing here is seen by the client libraries.
@@ -161,7 +161,7 @@ class Switches:
 
 @dataclass(slots=True)
 class Faults(Switches):
-    """What goes wrong on purpose, on whichever platform."""
+    """Faults on purpose, on whichever platform."""
 
     delay_s: float = 0.0
     refuse_format: int = 0  # "can't parse entities" and its like

@@ -98,7 +98,7 @@ def _grapheme_border(text: str, most: int) -> int:
 # The time is about linear in the length: a border is searched only within what could fit.
 
 Load: TypeAlias = Callable[[Blocks], float]
-"""How full one message with these blocks would be: 1.0 is full, more does not fit."""
+"""Measures how full one message with these blocks would be: 1.0 is full, more does not fit."""
 
 WELL_FILLED: Final = 0.5  # a message this full may end although the next block could be cut to fill it
 _FIRST_PROBE: Final = 16

@@ -90,7 +90,7 @@ class _Fences(NamedTuple):
     opened: str | None
     """The backticks or tildes of the fence that is open at the end; its own line is whole."""
     closed_at: int
-    """Where the last one that was closed ends."""
+    """The end of the last one that was closed."""
 
 
 def _fences(text: str) -> _Fences:

@@ -300,8 +300,8 @@ class SocketLost(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SocketTimeouts:
-    """When a connection counts as dead: four pings of `ping_every_s` without an answer, `dead_s` without a
-    socket that has greeted us. `lease_ttl_s` after our death somebody else connects."""
+    """The times after which a connection counts as dead: four pings of `ping_every_s` without an answer, `dead_s`
+    without a socket that has greeted us. `lease_ttl_s` after our death somebody else connects."""
 
     ping_every_s: float = limits.PING_EVERY_S
     dead_s: float = limits.DEAD_AFTER_S

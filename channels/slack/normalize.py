@@ -165,9 +165,9 @@ _TS: Final = re.compile(r"(\d{1,12})\.(\d{1,6})")
 
 @dataclass(frozen=True, slots=True)
 class SlackIdentity:
-    """Who we are, from auth.test. `channel` is the first part of session keys: `slack`, or `slack.T123`
-    where several workspaces are served. `bots` are other bots that we hear, by either of their ids.
-    With `begins_threads` a mention in a channel is answered in its own thread."""
+    """Our identity, from auth.test. `channel` is the first part of session keys: `slack`, or `slack.T123` where several
+    workspaces are served. `bots` are other bots that we hear, by either of their ids. With `begins_threads` a mention
+    in a channel is answered in its own thread."""
 
     team_id: str
     user_id: str

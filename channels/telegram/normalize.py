@@ -313,7 +313,7 @@ _EDIT_KINDS: Final = ("edited_message", "edited_channel_post")
 
 @dataclass(frozen=True, slots=True)
 class TelegramIdentity:
-    """Who we are, from getMe. `channel` is the first part of session keys, `bots` are other bots that we hear."""
+    """Our identity, from getMe. `channel` is the first part of session keys, `bots` are other bots that we hear."""
 
     bot_id: int
     username: str

@@ -1,5 +1,5 @@
-"""Who may speak, and what people are asked: the projection of what operators decided, strangers who wait to be let in,
-open questions, and suggestions for people who type. The truth about access is in SQL."""
+"""Access on the bus: the projection of what operators decided, strangers who wait to be let in, open questions, and
+suggestions for people who type. The truth about access is in SQL."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class FetchedAnswer:
 
 
 class FetchedAnswers:
-    """What was said to messages, each in the shard of its id, forgotten FETCHED_ANSWERS_TTL_S after the last change.
+    """The answers to messages, each in the shard of its id, forgotten FETCHED_ANSWERS_TTL_S after the last change.
     Raises `BusUnavailable`."""
 
     def __init__(self, shards: Shards) -> None:

@@ -89,7 +89,7 @@ def is_passing(error: Exception) -> bool:
 
 
 def translated(error: Exception, where: str) -> BusError | ConfigError:
-    """What a redis error means: `BusUnavailable` to try again, `ConfigError` for the operator, `BusError` else."""
+    """Translate an error of redis: `BusUnavailable` to try again, `ConfigError` for the operator, `BusError` else."""
     error = _unwrapped(error)
     if isinstance(error, AuthenticationError | AuthorizationError | NoPermissionError):
         return ConfigError(f"Redis at {where} refused us: check user, password and rights in redis.url")
@@ -126,7 +126,7 @@ class Copies:
     mark: str
 
     def commands(self) -> tuple[Command, ...]:
-        """What goes out behind the commands to be copied."""
+        """Return the commands that go out after the commands to be copied."""
         wait_ms = int(REPLICA_WAIT_S * 1000)
         return ("HSET", self.mark, "copied", 1), ("WAIT", self.replicas, wait_ms)
 

@@ -1,4 +1,4 @@
-"""Which server serves a shard now, and the clients of these servers.
+"""The owner of each shard now, and the clients of these servers.
 
 One server, or the primary that the Sentinels name, is always the same client: its next connection asks
 anew where it goes. On a Cluster all keys of a shard share one hash slot, so that a shard has one owner. Any node

@@ -322,7 +322,7 @@ def _try_lock(descriptor: int) -> bool:
 
 
 def _die_with(parent: int) -> Callable[[], None] | None:
-    """What the child does before it becomes the server; everything is looked up before the fork."""
+    """Return what the child does before it becomes the server; everything is looked up before the fork."""
     if sys.platform != "linux":
         return None
     prctl, getppid, leave = ctypes.CDLL(None).prctl, os.getppid, os._exit

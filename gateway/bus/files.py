@@ -39,7 +39,7 @@ _AT_IT: Final = b"~"
 _HEAD: Final = b"="
 _PIECE: Final = b"+"
 _REFUSED: Final = b"!"
-"""What an element of `piece:` begins with."""
+"""The first byte of an element of `piece:`."""
 
 _MS: Final = 1000
 _NUMBER_BYTES: Final = 4

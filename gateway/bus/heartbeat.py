@@ -1,4 +1,4 @@
-"""Who is alive: the heartbeat of a worker, and names for processes that tell a dead one.
+"""The heartbeat of a worker, and names for processes that tell a dead one.
 
 A heartbeat is a small thread with its own connection for each shard.
 
@@ -39,7 +39,7 @@ _DEAD_STATES: Final = frozenset("ZXx")
 
 @dataclass(frozen=True, slots=True)
 class Beating:
-    """How often a worker beats, how long a beat lasts, and how long its event loop may stand still."""
+    """The times of a heartbeat: how often it beats, how long a beat lasts, how long the event loop may stop."""
 
     lease_ttl_s: float = LEASE_TTL_S
     every_s: float = BEAT_EVERY_S

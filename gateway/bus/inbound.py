@@ -28,7 +28,7 @@ _RESTARTED: Final = "restarted:"
 
 
 class Inbound:
-    """What the channels role may do with what people say. Raises `BusUnavailable`.
+    """The channels role's way to hand on what people say. Raises `BusUnavailable`.
 
     One connection, one order: calls from one task reach Redis in the order they were made.
     """

@@ -1,4 +1,4 @@
-"""What servers these are: whether they can serve us, whose bus they hold, and, for the doctor, whether they keep what
+"""A look at the servers: whether they can serve us, whose bus they hold, and, for the doctor, whether they keep what
 they are given. No message ever contains the password."""
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class ServerFacts:
 
 @dataclass(frozen=True, slots=True)
 class BusFacts:
-    """What a URL leads to: the servers that hold keys. `installation`: whose the bus is, empty when nobody has told it.
+    """The servers of a URL that hold keys. `installation`: whose the bus is, empty when nobody has told it.
     `needs_full_coverage`: one lost primary of the Cluster stops all of it."""
 
     arrangement: Arrangement

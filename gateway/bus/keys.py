@@ -21,7 +21,7 @@ scatter the lanes."""
 
 HANDLE_SEPARATOR: Final = "\x1f"
 DEDUPE_BUCKETS: Final = -(-DEDUPE_WINDOW_H // DEDUPE_BUCKET_H) + 1
-"""How many buckets a look-up visits: those the window spans, and the one it begins in."""
+"""The number of buckets that a look-up visits: those the window spans, and the one it begins in."""
 
 
 def shard_number(key: SessionKey, shards: int) -> int:
@@ -30,7 +30,7 @@ def shard_number(key: SessionKey, shards: int) -> int:
 
 
 def lane_handle(key: SessionKey) -> str:
-    """What the ready list holds: the lane and its owner."""
+    """Return the element of the ready list: the lane and its owner."""
     return f"{key}{HANDLE_SEPARATOR}{key.owner}"
 
 
@@ -325,7 +325,7 @@ class InstallationNames:
     # --- pub/sub
 
     def news(self, key: str) -> str:
-        """Where a key is told of that got something; of no key, how all these begin."""
+        """Return the channel that tells of news under a key; of no key, the beginning of all these channels."""
         return self.named(key)
 
     def activity(self, channel: str) -> str:
@@ -336,7 +336,7 @@ class InstallationNames:
 
 
 class Lifetime(StrEnum):
-    """How a key ends."""
+    """The end of a key's life."""
 
     PERMANENT = "permanent"
     """Bounded by its own script or by what exists; never expires."""

@@ -184,7 +184,7 @@ class Leases:
 
 
 class _ShardLanes:
-    """What this process knows of the lanes of one shard, and the claims there."""
+    """This process's knowledge of the lanes of one shard, and the claims there."""
 
     def __init__(self, shard: Shard) -> None:
         self.shard = shard
@@ -550,7 +550,7 @@ class Lanes:
 
 @dataclass(frozen=True, slots=True)
 class _Wish:
-    """What a worker asks for, whichever shard it comes from."""
+    """A worker's request for a claim, whichever shard it comes from."""
 
     worker: str
     messages_max: int
@@ -567,7 +567,7 @@ class _Wish:
 
 
 def _proof(claim: Claim) -> tuple[str, str, int]:
-    """What every script about a run begins with: the lane, and by which right."""
+    """Return the beginning of every script about a run: the lane, and by which right."""
     return lane_handle(claim.key), claim.lease.worker, claim.lease.fence
 
 
@@ -576,7 +576,7 @@ def _lane(handle: bytes) -> str:
 
 
 def _readable_head(envelopes: Sequence[bytes]) -> tuple[tuple[InboundMessage, ...], BadEnvelope | None]:
-    """What can be read up to the first that cannot, and what is wrong with that one."""
+    """Return the messages before the first that cannot be read, and what is wrong with that one."""
     messages: list[InboundMessage] = []
     for envelope in envelopes:
         try:

@@ -1,4 +1,4 @@
-"""What the operator asks the bus, and what processes report about themselves: numbers, dead letters, troubles."""
+"""The operator's questions to the bus, and the processes' reports about themselves: numbers, dead letters, troubles."""
 
 from __future__ import annotations
 
@@ -319,7 +319,7 @@ async def _rewrite_log(line: PipelinedConnection) -> None:
 
 
 def _owners(message: InboundMessage) -> tuple[SessionKey, SessionKey]:
-    """Who wrote it, and whose the lane is."""
+    """Return the owner of the author, and the owner of the lane."""
     return message.author, message.key.owner
 
 

@@ -1,4 +1,4 @@
-"""What all processes of the channels role know about accounts and places: dead, moved, uncertain, written to."""
+"""Facts about accounts and places that all processes of the channels role share: dead, moved, uncertain, written to."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gateway.limits import DOUBT_TTL_S, ERROR_CHARS_MAX, NAMER_TTL_S
 
 
 class Places:
-    """What all processes of the channels role know about accounts and places. Raises `BusUnavailable`.
+    """The facts about accounts and places that all processes of the channels role share. Raises `BusUnavailable`.
 
     Names begin with the account, `<channel>:<account id>`, and are the adapter's own; what is known of a channel's
     accounts and places is in one shard.
@@ -51,7 +51,7 @@ class Places:
         await shard.run_script("note_move", keys, (old, new))
 
     async def newest_ids(self, channel: str, chats: Sequence[str]) -> Sequence[str]:
-        """Where each of these chats lives now; itself when it never moved."""
+        """Return the present id of each of these chats; the same id when it never moved."""
         if not chats:
             return []
         shard = self._shard_of(channel)
@@ -96,7 +96,7 @@ class Places:
         await shard.line.call("SADD", shard.keys.own_bots(platform), *bots)
 
     async def hear_bot(self, room: str, message_id: str, *, speaker: str) -> bool:
-        """Whether a message of another bot is to be heard; counted once."""
+        """Decide whether a message of another bot is to be heard; counted once."""
         shard = self._shard_of(room)
         keys = (shard.keys.own_bots(room.partition(":")[0]), shard.keys.bot_turns(room))
         return bool(await shard.run_script("hear_bot", keys, (message_id, speaker)))
@@ -107,7 +107,7 @@ class Places:
         await shard.line.call("DEL", shard.keys.bot_turns(room))
 
     async def may_name(self, place: str, *, conversation: str, is_first: bool) -> bool:
-        """Whether a place bears the title of this conversation, of which nothing but a digest is kept."""
+        """Decide whether a place bears the title of this conversation, of which nothing but a digest is kept."""
         shard = self._shard_of(place)
         key, mark = shard.keys.namer(place), blake2b(conversation.encode(), digest_size=16).hexdigest().encode()
         if is_first:

@@ -101,11 +101,11 @@ LANE_SCRIPTS: Final = frozenset(
         *("register", "drain", "reap", "list_lanes", "find_waiting"),
     }
 )
-"""Those that begin with the keys and arguments that all of them share."""
+"""The scripts that begin with the keys and arguments that all of them share."""
 TAKES_IN: Final = frozenset({"amend", "ask_pairing", "ask_suggestions", "enqueue", "put_secrets"})
-"""Those that bring something that was not there; what they refuse is brought again."""
+"""The scripts that bring something new; what they refuse is brought again."""
 _LOOKS: Final = frozenset({"figures", "find_waiting", "list_lanes", "view_access"})
-"""Those that write nothing."""
+"""The scripts that write nothing."""
 _OVER_THE_BOUND: Final = "prelude_full"
 
 

@@ -48,7 +48,7 @@ _LOGIN_OPTIONS: Final = {"sentinel_username": "username", "sentinel_password": "
 
 
 class Arrangement(StrEnum):
-    """How the servers behind a URL stand together."""
+    """The arrangement of the servers of a URL."""
 
     ONE = "one server"
     SENTINEL = "primary of a Sentinel set"
@@ -198,7 +198,7 @@ class Server:
         return self.address.url if node is None else self.address.url_of(node)
 
     def _shared_settings(self) -> dict[str, Any]:
-        """What the URL says of user, password, database and TLS, for a server whose host is not known yet."""
+        """Return the URL's user, password, database and TLS, for a server whose host is not known yet."""
         settings: dict[str, Any] = dict(parse_url(self.address.url_of(ServerNode("any", 1))))
         for word in ("host", "port", "connection_class"):
             settings.pop(word, None)

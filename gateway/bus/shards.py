@@ -43,7 +43,7 @@ _WAIT_MIN_S: Final = 0.001  # BLPOP counts in milliseconds and takes zero for "f
 
 @dataclass(frozen=True, slots=True)
 class BusCaps:
-    """How much the bus takes, and how much of it may run at a time. `user_turns_max`: lanes of one user that run or are
+    """The capacity of the bus, and the work that may run at a time. `user_turns_max`: lanes of one user that run or are
     next, the others are parked; `turns_max`: turns at a time over all processes, 0 for any number."""
 
     lane_messages_max: int = LANE_MESSAGES_MAX

@@ -97,7 +97,7 @@ Ids = tuple[Annotated[str, BeforeValidator(_in_text)], ...]
 
 
 class ChannelAccess(Section):
-    """Who may talk to the agent on one platform, beside those whom admins let in."""
+    """The people who may talk to the agent on one platform, besides those whom admins let in."""
 
     default: StrangerRule | None = Field(
         default=None, description="What a stranger may do on this platform. Empty: as access.default."
@@ -127,7 +127,7 @@ class ChannelAccess(Section):
 
 
 class PlaceSetting(Section):
-    """What is different in one place."""
+    """The differences of one place."""
 
     audience: Audience | None = Field(
         default=None,
@@ -163,7 +163,7 @@ class PlaceSetting(Section):
 
 
 class AccessSettings(Section):
-    """Who may talk to the agent."""
+    """The people who may talk to the agent."""
 
     admins: tuple[Key, ...] = Field(
         default=(),

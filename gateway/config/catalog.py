@@ -73,7 +73,7 @@ class Setting:
 
     @property
     def expected(self) -> str:
-        """What a right value looks like, to end the sentence "… must be"."""
+        """Describe a right value, to end the sentence "… must be"."""
         extra = self.field.json_schema_extra
         if isinstance(extra, Mapping) and "expected" in extra:
             return str(extra["expected"])

@@ -24,7 +24,7 @@ _A_KEY: Final = "the public key of the application, 64 hexadecimal digits"
 
 
 class UnknownSends(StrEnum):
-    """What happens to a message of ours that may have arrived, when nobody can say whether it did."""
+    """The treatment of a message of ours that may have arrived, when nobody can say whether it did."""
 
     MARK = "mark"
     RESEND = "resend"
@@ -32,7 +32,7 @@ class UnknownSends(StrEnum):
 
 
 class PlaceholderUse(StrEnum):
-    """When an answer goes out as a placeholder that is then edited: an edit can be repeated, a send cannot."""
+    """The answers that go out as a placeholder that is then edited: an edit can be repeated, a send cannot."""
 
     AUTO = "auto"
     ALWAYS = "always"
@@ -57,7 +57,7 @@ PublicKey = Annotated[str, StringConstraints(pattern=r"^([0-9a-fA-F]{64})?$")]
 
 
 class ChannelAccount(Section):
-    """What all accounts of all platforms have in common."""
+    """The settings that all accounts of all platforms share."""
 
     enabled: bool | None = Field(
         default=None, description="Whether the channel is connected. Empty: true if all its tokens are there."
@@ -87,7 +87,7 @@ class ChannelAccount(Section):
 
     @property
     def is_enabled(self) -> bool:
-        """What `enabled` says, else whether the channel has what it needs to connect."""
+        """Return `enabled`, else whether the channel has what it needs to connect."""
         return not self.missing if self.enabled is None else self.enabled
 
     @property
@@ -349,6 +349,6 @@ def _named(platform: str, accounts: Mapping[str, AccountT]) -> dict[str, Account
 
 
 def table_of(channel: str) -> str:
-    """Where the settings of a channel stand: `channels.telegram.accounts.support` for `telegram.support`."""
+    """Return the table with the settings of a channel: `channels.telegram.accounts.support` for `telegram.support`."""
     platform, _, account = channel.partition(".")
     return f"channels.{platform}.accounts.{account}" if account else f"channels.{platform}"

@@ -1,4 +1,4 @@
-"""What follows from the settings: the database's address, the model of the key that is there."""
+"""Values that follow from the settings: the database's address, the model of the key that is there."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def database_url(settings: Settings) -> str:
 
 
 def hook_path(channel: str) -> str:
-    """Where the platform of a channel calls us: `/webhooks/telegram`, `/webhooks/telegram/support`."""
+    """Return the path of a platform's calls to us: `/webhooks/telegram`, `/webhooks/telegram/support`."""
     return "/webhooks/" + channel.replace(".", "/")
 
 
@@ -91,13 +91,13 @@ def own_hosts(settings: Settings) -> frozenset[str]:
 
 
 def called(settings: Settings, name: str) -> str:
-    """What litellm calls the model that a setting or a person calls `name`."""
+    """Return litellm's name of the model that a setting or a person calls `name`."""
     entry = settings.models.get(name)
     return entry.model if entry else name
 
 
 def auto_consolidate(settings: Settings) -> bool:
-    """Whether a model looks for lasting facts: as configured, else where there is a real one."""
+    """Tell whether a model looks for lasting facts: as configured, else where there is a real one."""
     memory = settings.memory
     if memory.auto_consolidate is not None:
         return memory.enabled and memory.auto_consolidate

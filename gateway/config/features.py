@@ -82,7 +82,7 @@ class AttachmentSettings(Section):
 
 
 class MemorySettings(Section):
-    """What the agent keeps of a person beyond one conversation."""
+    """The agent's memory of a person beyond one conversation."""
 
     enabled: bool = Field(
         default=True,
@@ -229,7 +229,7 @@ class VaultSettings(Section):
 
 
 class ScrubSettings(Section):
-    """What stands in the place of secrets, and what becomes of the messages that held them."""
+    """The stand-ins for secrets, and the treatment of the messages that held them."""
 
     delete_inbound: bool = Field(
         default=False,
@@ -295,7 +295,7 @@ class TelemetrySettings(Section):
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 _NOT_NAMES: Final = frozenset({"default"})
-"""What `/model default` says is no model."""
+"""Words after `/model` that name no model."""
 
 ENTRIES: Final = "tables with names of small letters, digits, - and _, such as [models.fast]"
 
@@ -356,7 +356,7 @@ class ModelEntry(Section):
 
     @property
     def has_key(self) -> bool:
-        """Whether it has a key of its own, in whichever way."""
+        """Tell whether it has a key of its own, in whichever way."""
         return self.api_key is not None or self.api_key_file is not None
 
     def key(self, name: str) -> str:

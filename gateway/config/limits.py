@@ -26,7 +26,7 @@ POT_USD: Final = 25.0  # what an operator can bear who looks once a day
 
 
 class Allowance(Section):
-    """What one UTC day may take. Zero: no limit."""
+    """The allowance of one UTC day. Zero: no limit."""
 
     tokens: Count = Field(
         default=0,
@@ -51,7 +51,7 @@ class Allowance(Section):
 
 
 class RoleAllowance(Section):
-    """Where the users of one role differ from the others."""
+    """The differences of one role's users."""
 
     tokens: Count | None = Field(
         default=None,
@@ -76,7 +76,7 @@ class RoleAllowance(Section):
     )
 
     def over(self, general: Allowance) -> Allowance:
-        """What is said here of a day, else what is said in general."""
+        """Return the day's limits as said here, else as said in general."""
         return general.model_copy(update=self.model_dump(exclude_none=True, exclude={"messages_per_minute"}))
 
 
@@ -100,7 +100,7 @@ class GuestAllowance(RoleAllowance):
     )
 
     def over(self, general: Allowance) -> Allowance:
-        """What is said of guests; of what is not, the stricter of the default and of what is said in general."""
+        """Return the limits of guests; where nothing is said of them, the stricter of default and general limit."""
         own = super().over(general)
         usual = {"tokens", "usd", "turns"} - self.model_fields_set
         return own.model_copy(
@@ -124,7 +124,7 @@ class GlobalAllowance(Allowance):
 
 
 class DiskSettings(Section):
-    """What files of conversations may take: what people send, what tools, programs and sub-agents write."""
+    """The space for files of conversations: what people send, what tools, programs and sub-agents write."""
 
     owner_mb: int = Field(
         default=OWNER_DISK_MB,
@@ -145,8 +145,8 @@ class DiskSettings(Section):
 
 
 class LimitSettings(Section):
-    """What a day may cost, how fast people may write, what files may take. By default a day of guests and of all
-    together is limited."""
+    """The cost of a day, the rate of messages, the space for files. By default a day of guests and of all together is
+    limited."""
 
     messages_per_minute: PerMinute = Field(
         default=20,
@@ -184,11 +184,11 @@ class LimitSettings(Section):
         return own.over(self.user).caps
 
     def rate_of(self, role: GrantRole) -> Rate:
-        """How fast each user of `role` may write; whoever is blocked is no faster than a guest."""
+        """Return the rate of messages of each user of `role`; a blocked user is no faster than a guest."""
         general = 0 if role is GrantRole.ADMIN else self.messages_per_minute
         own = {GrantRole.MEMBER: self.member, GrantRole.ADMIN: self.admin}.get(role, self.guest).messages_per_minute
         return Rate(general if own is None else own, self.messages_burst)
 
     def command_rate_of(self, role: GrantRole) -> Rate:
-        """How fast each user of `role` may give commands and press buttons."""
+        """Return the rate of commands and button presses of each user of `role`."""
         return Rate(0 if role is GrantRole.ADMIN else self.commands_per_minute, self.commands_burst)

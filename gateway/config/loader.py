@@ -339,7 +339,7 @@ def _nested(values: Mapping[str, object]) -> dict[str, Any]:
 
 
 def _check_together(settings: Settings, sources: Mapping[str, str]) -> None:
-    """What no single key can show."""
+    """Check what no single key can show."""
     for name, entry in settings.models.items():
         if entry.api_key is not None and entry.api_key_file is not None:
             where = sources[f"models.{name}.api_key"]

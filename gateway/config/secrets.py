@@ -1,4 +1,4 @@
-"""What in a configuration is secret, and the secrets of the installation itself, which are made on first use.
+"""The secrets in a configuration, and those of the installation itself, which are made on first use.
 
 A secret setting is one as a whole. Others hold one: the login and the options of an address, the arguments and
 variables of a command, a variable of the environment whose name says what it is.
@@ -42,7 +42,7 @@ def settings_secrets(settings: Settings) -> tuple[str, ...]:
 
 
 def secrets_in_files(settings: Settings, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """What is secret in the files of keys and of MCP servers, for the scrubber of a role that uses them. Raises
+    """Return the secrets in the files of keys and of MCP servers, for the scrubber of a role that uses them. Raises
     `ConfigError`."""
     keys = [entry.key(name) for name, entry in settings.models.items() if entry.api_key_file is not None]
     for server in settings.tools.every_mcp_server(environ):
@@ -64,7 +64,7 @@ def environment_secrets(environ: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def names_a_secret(name: str) -> bool:
-    """Whether what is called so (`OPENAI_API_KEY`, `sentinel_password`, `X-Api-Key`, `accessToken`) is a secret."""
+    """Tell whether a name (`OPENAI_API_KEY`, `sentinel_password`, `X-Api-Key`, `accessToken`) is that of a secret."""
     words = _NO_LETTER.split(_HUMP.sub("_", name).lower())
     if not _HARMLESS_WORDS.isdisjoint(words):
         return False
@@ -179,7 +179,7 @@ def admin_token(settings: Settings) -> str:
 
 
 def placeholder_key(settings: Settings) -> str:
-    """What placeholders are keyed with: equal in every process of an installation. Raises `ConfigError`."""
+    """Return the key of placeholders: equal in every process of an installation. Raises `ConfigError`."""
     return _kept(settings.scrub.placeholder_key, settings.data_dir / PLACEHOLDER_KEY_FILE, "scrub.placeholder_key")
 
 

@@ -1,4 +1,4 @@
-"""What a table of the file is made of: the section, and the kinds of values that several sections have."""
+"""The parts of a table of the file: the section, and the kinds of values that several sections have."""
 
 from __future__ import annotations
 

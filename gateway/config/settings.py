@@ -67,7 +67,7 @@ SETTLE_MS_MAX: Final = 10_000  # longer, and a person takes the bot for dead
 
 
 class QueueMode(StrEnum):
-    """What happens to a message that arrives while a turn of its lane runs."""
+    """The treatment of a message that arrives while a turn of its lane runs."""
 
     COLLECT = "collect"
     STEER = "steer"
@@ -166,7 +166,7 @@ class HttpSettings(Section):
 
 
 class AgentSettings(Section):
-    """What thinks."""
+    """The agent and its models."""
 
     model: str = Field(
         default="",
@@ -265,7 +265,7 @@ class AgentSettings(Section):
 
 
 class SessionSettings(Section):
-    """What belongs to one conversation."""
+    """The settings of one conversation."""
 
     scope: SessionScope = Field(
         default=SessionScope.PLACE,
@@ -306,7 +306,7 @@ class QueueSettings(Section):
 
 
 class WordSettings(Section):
-    """What we say by ourselves: answers to commands, errors, notices."""
+    """The words of the gateway itself: answers to commands, errors, notices."""
 
     language: Literal["auto", "en", "ru", "zh", "es", "de"] = Field(
         default="auto",
@@ -316,7 +316,7 @@ class WordSettings(Section):
 
 
 class LogSettings(Section):
-    """What the operator reads."""
+    """The logs of the operator."""
 
     level: LogLevel = Field(default=LogLevel.INFO, description="The least important lines that are written.")
     as_json: bool = Field(default=False, description="One JSON object a line, for machines.")

@@ -78,7 +78,7 @@ def _webhooks(settings: Settings) -> tuple[str, ...]:
 
 
 _SHOWN_AS: Final = {"database.url": database_url, "tools.mcp": _mcp, "webhooks": _webhooks}
-"""What is shown is not what was written: the value in force, or a part of it."""
+"""The settings whose shown value is not what was written: the value in force, or a part of it."""
 
 
 def _shown(settings: Settings, key: str) -> str:

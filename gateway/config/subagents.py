@@ -34,7 +34,7 @@ from gateway.limits import (
 _TOOL: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 _UNWRITTEN: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
-"""What nobody writes and no database takes: control characters but for the tabulator, halves of surrogate pairs."""
+"""Characters that nobody writes and no database takes: controls but for the tabulator, halves of surrogate pairs."""
 
 _A_LABEL: Final = f"one line of 1 to {SUB_TYPE_LABEL_CHARS_MAX} characters"
 _A_DESCRIPTION: Final = f"one line of 1 to {SUB_TYPE_DESCRIPTION_CHARS_MAX} characters"
@@ -95,7 +95,7 @@ SubTypeName = Annotated[str, AfterValidator(_checked_name)]
 
 
 class SubTypeSetting(Section):
-    """How one type differs from what comes with Trivet."""
+    """The differences of one type from what comes with Trivet."""
 
     label: SubTypeLabel | None = Field(
         default=None, description="What people see of it.", json_schema_extra=expecting(_A_LABEL)

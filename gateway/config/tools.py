@@ -140,7 +140,7 @@ class BrowserSettings(Section):
 
 
 class ToolSettings(Section):
-    """What the agent may do besides talking."""
+    """The agent's tools."""
 
     policy: tuple[PolicyText, ...] = Field(
         default=(),
@@ -269,7 +269,7 @@ class _ServerEntry(BaseModel):
 
 
 class _ServersFile(BaseModel):
-    """What a file with MCP servers holds."""
+    """A file with MCP servers."""
 
     model_config = ConfigDict(frozen=True, hide_input_in_errors=True)
 

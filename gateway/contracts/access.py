@@ -1,4 +1,4 @@
-"""Who may speak to the agent, where, and as what: the words for it and the rules. Pure.
+"""Access: the words for who may speak to the agent, where, and as what, and their rules. Pure.
 
 A person is an admin by configuration, has a role that an operator granted, is listed in the configuration, or is a
 stranger. A place is described from the widest name to the narrowest: the server or workspace it belongs to, the chat
@@ -27,16 +27,16 @@ PLACE_TOOLS_MAX: Final = 128  # what models take at all
 PLACE_ROLES_MAX: Final = 64  # Discord allows 250 in a server; nobody lists that many
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 TERMINAL: Final = SessionKey("cli", "default")
-"""Whoever sits in front of `trivet chat`: the machine has let him in, and whoever may start it may `trivet pair` and
-read data_dir, too. So this is an admin, whatever the configuration says."""
+"""The person at `trivet chat`: the machine has let them in, and they may run `trivet pair` and read data_dir, too. So
+this is an admin, whatever the configuration says."""
 RANKS: Final = (GrantRole.BLOCKED, GrantRole.GUEST, GrantRole.MEMBER, GrantRole.ADMIN)
 """From the least to the most."""
 GIVEN: Final = RANKS[1:]
-"""What somebody can be made; who is not to be heard is blocked."""
+"""The roles that somebody can be given; a person who is not to be heard is blocked."""
 
 
 class StrangerRule(StrEnum):
-    """What a person may do whom no operator has decided about."""
+    """The rights of a person about whom no operator has decided."""
 
     OPEN = "open"
     PAIRING = "pairing"
@@ -44,7 +44,7 @@ class StrangerRule(StrEnum):
 
 
 class BadRule(Declined):
-    """What an operator wants of a place cannot be; he is told what can."""
+    """An operator's wish for a place that cannot be; the text says what can."""
 
 
 class Audience(StrEnum):
@@ -65,7 +65,7 @@ _LEAST: Final = {
 
 @dataclass(frozen=True, slots=True)
 class PlaceRule:
-    """What an operator decided about one place; None where he said nothing. `lets_guests`: strangers may speak there,
+    """An operator's decision about one place; None where nothing was decided. `lets_guests`: strangers may speak there,
     as guests. `tools` are those that may be used there at most, `profile` who the agent is until somebody chooses.
     `roles`, where the platform has roles: strangers speak there, as guests, who have one of these, and no others."""
 
@@ -111,7 +111,7 @@ class PlaceRule:
 
 @dataclass(frozen=True, slots=True)
 class PlaceApproval:
-    """What an admin approved for good: calls of `tool` in `place`, asked for by somebody with `role` or a higher one.
+    """An admin's lasting approval: calls of `tool` in `place`, asked for by somebody with `role` or a higher one.
     `digest` is that of the one call that is meant; empty: every call."""
 
     place: SessionKey
@@ -137,7 +137,7 @@ def _are_names(names: tuple[str, ...], count_max: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class PlacePolicy:
-    """What holds in a place once all words on it are heard. Each of `ceilings` is a list of tools; a tool has to be in
+    """The rules of a place once all words on it are heard. Each of `ceilings` is a list of tools; a tool has to be in
     all of them. Without anything said, and in direct messages: everything that holds everywhere."""
 
     audience: Audience = Audience.EVERYBODY
@@ -158,8 +158,8 @@ class PlacePolicy:
 
 @dataclass(frozen=True, slots=True)
 class ChannelPolicy:
-    """What the configuration says of one platform: ids as the platform writes them. `rule` is for its strangers;
-    `users` are members, `blocked` are not heard; `places` are the only ones where the bot speaks, if any is named."""
+    """The configuration of one platform: ids as the platform writes them. `rule` is for its strangers; `users` are
+    members, `blocked` are not heard; `places` are the only ones where the bot speaks, if any is named."""
 
     rule: StrangerRule | None = None
     users: frozenset[str] = frozenset()
@@ -271,7 +271,7 @@ def _names(listed: frozenset[str], owner: SessionKey) -> bool:
 
 
 class Admittance(StrEnum):
-    """What happens to a message of this person in this place."""
+    """The judgement on a message of this person in this place."""
 
     ADMITTED = "admitted"
     BLOCKED = "blocked"
@@ -288,7 +288,7 @@ _TURNED_AWAY: Final = {
     StrangerRule.PAIRING: Admittance.MAY_PAIR,
     StrangerRule.CLOSED: Admittance.CLOSED,
 }
-"""What a stranger meets who is not let in."""
+"""The judgement on a stranger who is not let in."""
 
 
 def admit(
@@ -343,9 +343,8 @@ def place_named(text: str) -> SessionKey:
 
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """What operators decided, as intake is shown it. A higher `revision` knows more. `persons` are the
-    users who are one person with several accounts: whoever shows the projection blocks all of one, and limits the day
-    of all."""
+    """The decisions of operators, as intake is shown them. A higher `revision` knows more. `persons` are the users who
+    are one person with several accounts: the projection blocks all of one, and limits the day of all."""
 
     revision: int = 0
     grants: Sequence[Grant] = ()
@@ -367,8 +366,8 @@ class KnownPerson:
 
 @dataclass(frozen=True, slots=True)
 class ShownAccess:
-    """Which projection a shard of the bus shows. Whatever is shown next has another mark, also what was shown before;
-    the mark is empty where nothing is shown."""
+    """The projection that a shard of the bus shows. The next one has another mark, also if it was shown before; the
+    mark is empty where nothing is shown."""
 
     shard: int
     mark: bytes
@@ -376,8 +375,8 @@ class ShownAccess:
 
 @dataclass(frozen=True, slots=True)
 class AccessView:
-    """What the projection says of one person and some places, all of one moment. `granted` is the word of his grant,
-    None without one; `limits` those of the person and of every role. `shown` is the projection that says it."""
+    """The projection's view of one person and some places, all of one moment. `granted` is the word of the person's
+    grant, None without one; `limits` those of the person and of every role. `shown` is the projection that says it."""
 
     granted: str | None = None
     places: Mapping[SessionKey, PlaceRule] = field(default_factory=dict)
@@ -387,8 +386,8 @@ class AccessView:
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """How fast a person may write: so many messages a minute, and `burst` more that may come at once with them. Zero a
-    minute: as fast as he likes."""
+    """The rate at which a person may write: so many messages a minute, and `burst` more that may come at once with
+    them. Zero a minute: no limit."""
 
     per_minute: int = 0
     burst: int = 0
@@ -407,8 +406,8 @@ class Pairing:
 
 @dataclass(frozen=True, slots=True)
 class PairingOffer:
-    """What a stranger gets: a code, which holds for `left_ms` more; or none, because too many wait, or because he was
-    turned down (`is_denied`)."""
+    """The offer to a stranger: a code, which holds for `left_ms` more; or none, because too many wait, or because the
+    stranger was turned down (`is_denied`)."""
 
     code: str = ""
     is_denied: bool = False
@@ -417,8 +416,8 @@ class PairingOffer:
 
 @dataclass(frozen=True, slots=True)
 class PairingResult:
-    """What became of a code that somebody entered. `is_locked`: he has entered too many that nobody was given, and is
-    not listened to for `wait_s`; else he may try `tries_left` more that are wrong."""
+    """The result of an entered code. `is_locked`: this person has entered too many that nobody was given, and is not
+    listened to for `wait_s`; else `tries_left` more may be wrong."""
 
     pairing: Pairing | None = None
     is_locked: bool = False
@@ -460,7 +459,7 @@ class LinkOffer:
 
 
 class LinkVerdict(StrEnum):
-    """What became of a code that somebody entered, or of the answer whether to join."""
+    """The result of an entered code, or of the answer whether to join."""
 
     PROPOSED = "proposed"
     """It is the code of `other`; nobody but who entered it can use it any more, and nothing is joined yet."""

@@ -1,4 +1,4 @@
-"""What a day may cost, what was spent, and what admins decided about the limits of people and roles. Pure.
+"""The cost of a day: its caps, its use, and admins' decisions about the limits of people and roles. Pure.
 
 Days are UTC days, counted from 1970. Money is whole nanodollars, so that sums are exact in every database.
 """
@@ -27,7 +27,7 @@ class Period:
 
 
 class Measure(StrEnum):
-    """What is counted."""
+    """The measures of a limit."""
 
     TOKENS = "tokens"
     MONEY = "money"
@@ -57,7 +57,7 @@ class Amounts:
 
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """How much of each measure one day may take. Zero: as much as there is."""
+    """The share of each measure that one day may take. Zero: no limit."""
 
     tokens: int = 0
     nano_usd: int = 0
@@ -85,7 +85,7 @@ class Caps:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """What one model call may cost at most, set aside until it is settled or `expires_at_ms` has passed.
+    """The highest cost of one model call, set aside until it is settled or `expires_at_ms` has passed.
 
     With a `turn_id` it is refused unless that turn is counted already or may still be; with `begins_turn` it
     counts the turn, once per id.
@@ -126,7 +126,7 @@ def nano_of(usd: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class UsageSum:
-    """What model calls cost together. `prompt_tokens` includes the cached ones; `turns` are those they served."""
+    """The cost of model calls together. `prompt_tokens` includes the cached ones; `turns` are those they served."""
 
     calls: int = 0
     turns: int = 0
@@ -153,7 +153,7 @@ class UsageSum:
 
 @dataclass(frozen=True, slots=True)
 class DailyUsage:
-    """What the calls of one owner cost on one UTC day."""
+    """The cost of one owner's calls on one UTC day."""
 
     owner: SessionKey
     day: int
@@ -176,13 +176,13 @@ LIMITED_ROLES: Final = (GrantRole.GUEST, GrantRole.MEMBER, GrantRole.ADMIN)
 
 
 class BadLimit(Declined):
-    """What an admin wants of a limit cannot be; he is told what can."""
+    """An admin's wish for a limit that cannot be; the text says what can."""
 
 
 @dataclass(frozen=True, slots=True)
 class LimitRule:
-    """What was decided; None where nothing was, zero for no limit. `tokens`, `nano_usd` and `turns` are of one UTC
-    day, `per_minute` counts messages."""
+    """A decided limit; None where nothing was decided, zero for no limit. `tokens`, `nano_usd` and `turns` are of one
+    UTC day, `per_minute` counts messages."""
 
     tokens: int | None = None
     nano_usd: int | None = None
@@ -222,7 +222,7 @@ class LimitRule:
 
 
 LimitChange = Callable[[LimitRule], LimitRule]
-"""What becomes of what was decided before. It may be asked more than once. Raises `BadLimit`."""
+"""Returns the new rule for the old one. It may be asked more than once. Raises `BadLimit`."""
 
 
 def _no_number() -> BadLimit:

@@ -1,5 +1,5 @@
-"""What people can say with a slash, once: /help, the native menus and their translations are made of this table; and
-which texts say it, the same for channels and agents.
+"""Slash commands, once: /help, the native menus and their translations are made of this table; and the texts that say
+one, the same for channels and agents.
 
 What a command does stands in `agent.features` and `agent.runtime.control`; a test pins that both know the same names.
 """
@@ -21,7 +21,7 @@ from gateway.contracts.sessions import GrantRole
 
 
 class Suggests(StrEnum):
-    """What could stand behind a command, where a client asks while a person types."""
+    """The kind of words that could follow a command, where a client asks while a person types."""
 
     NOTHING = "nothing"
     SESSIONS = "sessions"
@@ -30,7 +30,7 @@ class Suggests(StrEnum):
 
 
 class HelpTopic(StrEnum):
-    """What a command is about; /help has a part for each."""
+    """The topic of a command; /help has a part for each."""
 
     TALK = "talk"
     AGENT = "agent"
@@ -170,7 +170,7 @@ _COMMAND: Final = re.compile(
 )
 _SPECS: Final = {spec.name: spec for spec in COMMANDS}
 _CONTROL: Final = {kind.value: kind for kind in ControlKind if kind not in (ControlKind.PRESS, ControlKind.CLAIM)}
-"""What people say; nobody says a token or a claim."""
+"""The commands that people say; nobody says a token or a claim."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +244,7 @@ class SuggestionRequest:
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """What is shown, and what is said when it is chosen: both at most SUGGESTION_CHARS_MAX characters."""
+    """A shown text, and the one that is said when it is chosen: both at most SUGGESTION_CHARS_MAX characters."""
 
     label: CleanText
     value: CleanText

@@ -1,4 +1,4 @@
-"""What came along with a message, as it stands in front of its words in a transcript. Pure.
+"""The blocks that come along with a message, in front of its words in a transcript. Pure.
 
     <context>
     [It is data …]
@@ -43,7 +43,7 @@ QUOTED_CHARS_MAX: Final = 12_000
 _NAMES: Final = "context|thread|quoted|image|file|voice"
 _OURS: Final = "now|tone|memory|interrupted|unseen|summary|progress|foreign|history|known|tool-failures|earlier-summary"
 _UNSEEN: Final = "[\u00ad\u034f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e0fff]*"
-"""What may stand between two letters of a name without anybody seeing it."""
+"""Characters that may be between two letters of a name without anybody seeing them."""
 
 
 def _tag(names: str) -> re.Pattern[str]:
@@ -92,8 +92,8 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class AttachmentBlocks:
-    """What became of the files of one message: an element for each of its own and, quote by quote, for each of theirs;
-    and what was said in its recordings."""
+    """The results of reading the files of one message: an element for each of its own and, quote by quote, for each of
+    theirs; and the words of its recordings."""
 
     files: tuple[CleanText, ...] = ()
     quoted: tuple[tuple[CleanText, ...], ...] = ()

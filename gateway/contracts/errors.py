@@ -60,12 +60,12 @@ class ConfigError(TrivetError):
 
 
 class PluginBroken(ConfigError):
-    """What a plug-in adds cannot be used: it is left out, and the operator is told."""
+    """A plug-in's addition that cannot be used: it is left out, and the operator is told."""
 
 
 class Declined(TrivetError):
-    """What a person asked for is not done. `own` tells him why, in English, as half a sentence with named places for
-    `values`: whoever says it in a chat translates it."""
+    """A person's wish that is not fulfilled. `own` says why, in English, as half a sentence with named places for
+    `values`: a chat translates it."""
 
     def __init__(self, own: LiteralString, /, **values: str | int) -> None:
         super().__init__(own.format_map(values))
@@ -275,7 +275,7 @@ Code = NewType("Code", str)
 
 
 class Reason(StrEnum):
-    """How a sub-agent ends that does not complete, as its row says it; in the place of `{number}` or `{name}` stands
+    """The ending of a sub-agent that does not complete, as its row says it; in the place of `{number}` or `{name}` is
     what `of` is given."""
 
     ALLOTMENT_SPENT = "allotment_spent"
@@ -328,7 +328,7 @@ OF_CHILDREN: Final = frozenset(
         Reason.ROUNDS_SPENT,
     }
 )
-"""What a child may say of itself. Anything else is its parent's to say."""
+"""The reasons that a child may give itself. Anything else is its parent's to say."""
 
 
 class NoSubAgent(StrEnum):

@@ -1,4 +1,4 @@
-"""Who is speaking (`SessionKey`), where the answer goes (`ReplyAddress`), a turn, and a conversation's folder."""
+"""Identifiers of a speaker (`SessionKey`), an answer's way (`ReplyAddress`), a turn, and a conversation's folder."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TRIED_AGAIN: Final = re.compile(r"(.+)~(\d{1,9})", re.DOTALL)
 
 
 class SessionScope(StrEnum):
-    """How much of the place goes into a session key (`session.scope`)."""
+    """The share of the place in a session key (`session.scope`)."""
 
     PLACE = "place"
     USER = "user"
@@ -89,7 +89,7 @@ EVENTS: Final = "webhooks"
 
 @dataclass(frozen=True, slots=True)
 class ReplyAddress:
-    """Where an answer goes. Written by a channel; only that channel reads `target`.
+    """The way of an answer. Written by a channel; only that channel reads `target`.
 
     `channel` routes to the adapter; replies with equal `(channel, lane)` keep their order
     and share one pacing budget; `target` is the channel's own canonical JSON.

@@ -1,4 +1,4 @@
-"""What is kept of people beyond one conversation: facts, passages, cached answers, and embeddings to find them by."""
+"""The memory of people beyond one conversation: facts, passages, cached answers, and embeddings to find them by."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NOTHING: Final = literal_text("")
 
 
 class Origin(StrEnum):
-    """How a fact came to be kept."""
+    """The source of a fact."""
 
     TOLD = "told"
     """Somebody asked for it."""
@@ -69,7 +69,7 @@ class Snippet:
 
 @dataclass(frozen=True, slots=True)
 class Recollection:
-    """What a model is to know when something was said: the facts of a person that it is always to know (`known`), and
+    """The memories for a model when something was said: the facts of a person that it is always to know (`known`), and
     the facts and earlier words that have to do with what was said. The best of each come first."""
 
     facts: tuple[Fact, ...] = ()

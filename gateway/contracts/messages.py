@@ -1,4 +1,4 @@
-"""What travels between the roles. All values are frozen; all text is clean."""
+"""The values that travel between the roles. All are frozen; all text is clean."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class RemovedSecrets:
-    """How many secrets of one kind intake removed from a message."""
+    """The number of secrets of one kind that intake removed from a message."""
 
     kind: str
     count: int
@@ -171,9 +171,9 @@ class InboundMessage:
 
 
 STATUS_PREFIX = "status:"
-"""How the ids of status lines, and of what is edited into them, begin."""
+"""The prefix of the ids of status lines, and of what is edited into them."""
 TITLE_PREFIX = "title:"
-"""How the ids of titles on their way begin; the turn that made it follows."""
+"""The prefix of the ids of titles on their way; the turn that made it follows."""
 
 
 class ReplyKind(StrEnum):
@@ -182,11 +182,11 @@ class ReplyKind(StrEnum):
     ERROR = "error"
     QUESTION = "question"
     STATUS = "status"
-    """How work goes that an answer waits for, in a line that is edited in place: silent, given up rather than late,
-    and never in an answer's way."""
+    """The progress of work that an answer waits for, in a line that is edited in place: silent, given up rather than
+    late, and never in an answer's way."""
     TITLE = "title"
-    """What the conversation is called from now on: no message, but the name of the thread or topic that it has to
-    itself, where there is one. Naming may be repeated, comes late or not at all, and never in an answer's way."""
+    """The conversation's new title: no message, but the name of the thread or topic that it has to itself, where there
+    is one. Naming may be repeated, comes late or not at all, and never in an answer's way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,7 +283,7 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True)
 class Whereabouts:
-    """How far one committed reply came, as SQL knows it.
+    """The progress of one committed reply, as SQL knows it.
 
     While no receipt is written the state is PENDING and no chunk counts as sent; the ledger on the bus
     knows more, for as long as it lives.
@@ -315,7 +315,7 @@ class MessageTrace:
 
 @dataclass(frozen=True, slots=True)
 class TurnTrace:
-    """What SQL knows of one turn, from its messages to its replies. `finished_at_ms` is 0 while it runs.
+    """The record of one turn in SQL, from its messages to its replies. `finished_at_ms` is 0 while it runs.
 
     `started_at_ms` is 0 and `state` empty where none ever began: of a message that was given up before, and of a reply
     that no turn made, whose `turn_id` is empty.
@@ -448,7 +448,7 @@ class Button:
 
 
 class PressState(StrEnum):
-    """What a press came to."""
+    """The result of a press."""
 
     TAKEN = "taken"
     """It counts; also when the same press is looked at once more."""
@@ -459,7 +459,7 @@ class PressState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RedeemedButton:
-    """What became of a press. `reply_ids` are all replies under which the buttons of its group hang."""
+    """The result of a press. `reply_ids` are all replies under which the buttons of its group hang."""
 
     standing: PressState
     reply_ids: tuple[str, ...] = ()
@@ -486,7 +486,7 @@ class PutQuestion:
 
 @dataclass(frozen=True, slots=True)
 class QuestionState:
-    """How a question stands: open, settled by the command of a person (`answer`), or closed by whoever asked."""
+    """The state of a question: open, settled by the command of a person (`answer`), or closed by its owner."""
 
     question: PutQuestion
     is_open: bool
@@ -498,7 +498,7 @@ class QuestionState:
 
 @dataclass(frozen=True, slots=True)
 class SecretName:
-    """Which secret is meant: the one that `sent_by` sent on the lane `key`, and that `placeholder` stands for."""
+    """The name of a secret: the one that `sent_by` sent on the lane `key`, and that `placeholder` replaces."""
 
     key: SessionKey
     sent_by: SessionKey

@@ -1,4 +1,4 @@
-"""What travels between bus and roles, and the few Protocols that have more than one implementation."""
+"""The values between bus and roles, and the few Protocols that have more than one implementation."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """What the bus did with a message. After ACCEPTED or DUPLICATE the platform may be told "received".
+    """The bus's verdict on a message. After ACCEPTED or DUPLICATE the platform may be told "received".
 
     `queued` counts the messages now waiting in the lane, this one included; `is_running` says that a
     turn of the lane is in progress; neither is said of a control command. After TOO_FAST its author may write again in
@@ -62,14 +62,14 @@ class Admission:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """How far a platform's messages are taken: `value` is kept under `name`."""
+    """The position up to which a platform's messages are taken: `value` is kept under `name`."""
 
     name: str
     value: str
 
 
 class Amendment(StrEnum):
-    """What became of a message that its author changed or deleted."""
+    """The fate of a message that its author changed or deleted."""
 
     CHANGED = "changed"
     """It was still waiting: nobody will see what it was before."""
@@ -108,7 +108,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
-    """Whether a turn still owns its lane, and the projection that was shown at that moment."""
+    """The ownership of a lane by a turn, and the projection that was shown at that moment."""
 
     is_held: bool
     access: ShownAccess
@@ -221,7 +221,7 @@ class SendAttempt:
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """What became of an attempt. If it `has_begun`, the ledger has `record`. Else nothing was written or spent: after
+    """The beginning of an attempt. If it `has_begun`, the ledger has `record`. Else nothing was written or spent: after
     `wait_s` there may be tokens; if that is 0, `record` is what the ledger has. `dead_because`: the place took nothing
     lately; `is_account_unsure`: sends of the account got lost lately. `preview_row` is the preview as it lies there."""
 
@@ -280,7 +280,7 @@ class QueueFigures:
 
 @dataclass(frozen=True, slots=True)
 class QueueMoment:
-    """How much waited at one moment of the last QUEUE_PAST_S."""
+    """The length of the queue at one moment of the last QUEUE_PAST_S."""
 
     at_ms: int
     queued: int
@@ -298,7 +298,7 @@ class LogLine:
 
 @dataclass(frozen=True, slots=True)
 class CountedSpan:
-    """What was counted in one TALLY_SLOT_S, from `at_ms` on, as `gateway.telemetry.metrics` reads it."""
+    """The counts of one TALLY_SLOT_S, from `at_ms` on, as `gateway.telemetry.metrics` reads them."""
 
     at_ms: int
     counts: Mapping[str, int]
@@ -328,7 +328,7 @@ class WaitingMessage:
 
 
 class ModelFault(StrEnum):
-    """What an operator has to mend before a provider answers again."""
+    """The fault that an operator has to mend before a provider answers again."""
 
     KEY = "key"
     QUOTA = "quota"
@@ -377,7 +377,7 @@ class SpanSink(Protocol):
 
 
 class NoSpans:
-    """Where nobody collects traces."""
+    """The sink of spans where nobody collects traces."""
 
     def record(self, _span: TraceSpan) -> None:
         """Do nothing."""

@@ -31,13 +31,13 @@ CONVERSING: Final = (
     "todo_write",  # the list is the conversation's, and writing it replaces it whole: under its parent, by several
     *("sub_agent_spawn", "sub_agent_wait", "sub_agent_cancel"),  # what outlives its task would have nobody to wake
 )
-"""What belongs to a conversation with a person: no sub-agent has it, whatever its type and whoever configured it."""
+"""Tools of a conversation with a person: no sub-agent has them, whatever its type and whoever configured it."""
 
 TALKING: Final = (
     *("todo_read", "todo_write", "remember", "recall", "correct_fact", "load_skill", "read_more"),
     *("schedule", "send_file", "plan"),
 )
-"""What belongs to talking with somebody, whatever the work is."""
+"""Tools of talking with somebody, whatever the work is."""
 
 BUILT_IN: Final = frozenset({*FILES, *RUNNING, *SEARCHING, "browser", "db_query", *DELEGATING, *TALKING})
 """Every tool that is ours, wherever some of them are off."""

@@ -1,4 +1,4 @@
-"""What a session consists of: entries, turns, usage, grants, task lists and schedules."""
+"""The parts of a session: entries, turns, usage, grants, task lists and schedules."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class EntryKind(StrEnum):
     MESSAGE = "message"
     COMPACTION = "compaction"
     NOTE = "note"
-    """What the gateway told the model in the role of the user: it begins no turn and nobody said it."""
+    """A note of the gateway to the model in the role of the user: it begins no turn and nobody said it."""
 
 
 GATEWAY: Final = "gateway"
-"""Who speaks in a note, as people are told: no role of a model's protocol."""
+"""The speaker of a note, as people are told: no role of a model's protocol."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class UsagePurpose(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What one model call cost, charged to the owner of `key`. Money in US dollars."""
+    """The cost of one model call, charged to the owner of `key`. Money in US dollars."""
 
     key: SessionKey
     purpose: UsagePurpose
@@ -147,7 +147,7 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class TurnStart:
-    """What `TurnStore.begin` found: the session, which messages are new, what still waits to be sent.
+    """The result of `TurnStore.begin`: the session, the messages that are new, the replies that still wait to be sent.
 
     `fresh_ids` empty means that all messages were answered before: publish `unsent` and commit. `is_first`: nobody has
     begun the turn before, so nobody has left anything of it. `prompt` answers the `PromptQuery` that came along.
@@ -162,7 +162,7 @@ class TurnStart:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """What `TurnStore.commit` leaves: the current session of the key, and whether anything of the key has left the
+    """The result of `TurnStore.commit`: the current session of the key, and whether anything of the key has left the
     view that nobody has gone through yet."""
 
     session: Session
@@ -199,8 +199,8 @@ class NewestView:
 
 @dataclass(frozen=True, slots=True)
 class PromptQuery:
-    """What a prompt is begun with: the newest `chars_max` characters of the view, the task list, at most `known_max` of
-    the facts that are always known, and at most so many facts and snippets that have to do with `said` ("": none)."""
+    """The query for a prompt: the newest `chars_max` characters of the view, the task list, at most `known_max` of the
+    facts that are always known, and at most so many facts and snippets that have to do with `said` ("": none)."""
 
     chars_max: int
     said: str = ""
@@ -301,7 +301,7 @@ class GrantRole(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What an operator decided about one user (`key` is an owner key), and why, if he said so."""
+    """An operator's decision about one user (`key` is an owner key), and its reason, if one was given."""
 
     key: SessionKey
     role: GrantRole

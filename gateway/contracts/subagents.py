@@ -38,7 +38,7 @@ class TaskMode(StrEnum):
 
 
 class Occupation(StrEnum):
-    """What a sub-agent that runs does now."""
+    """The present work of a sub-agent that runs."""
 
     MODEL = "model"
     """It asks its model."""
@@ -106,7 +106,7 @@ class SubTask:
 
 @dataclass(frozen=True, slots=True)
 class TaskEnding:
-    """How a task ended."""
+    """The ending of a task."""
 
     state: TaskState
     finished_at_ms: int
@@ -142,7 +142,7 @@ class WaitMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """What a turn that has yielded waits for: `needed` of `task_ids` to be over. It is committed with that turn."""
+    """The condition of a yielded turn: `needed` of `task_ids` have to be over. It is committed with that turn."""
 
     id: str
     session_id: str
@@ -187,7 +187,7 @@ def is_wake_id(message_id: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class SubTypeChange:
-    """What an operator changed about one row of the catalog; None leaves it as it is."""
+    """An operator's change of one row of the catalog; None leaves it as it is."""
 
     label: CleanText | None = None
     description: CleanText | None = None
@@ -215,7 +215,7 @@ class Audited:
 
 @dataclass(frozen=True, slots=True)
 class TypeRecord:
-    """How the tasks of one type that are still on the board went. `running` counts the queued ones, too."""
+    """The counts of one type's tasks that are still on the board. `running` counts the queued ones, too."""
 
     sub_type: str
     running: int

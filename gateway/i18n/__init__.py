@@ -1,4 +1,4 @@
-"""What people read of us, in their language. English stands in the source and is the key of its translations.
+"""Texts for people, in their language. English is in the source and is the key of its translations.
 
     words = words_for(message.language, message.text, known=session.language)    which language: a value, passed on
     words.say("I do not know /{name}.", name=clean_name)                         one sentence
@@ -104,7 +104,7 @@ _POINTS: Final = {Language.RU: ",", Language.DE: ",", Language.ES: ","}
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """How we speak one language. A test pins that `own` is always a literal or a `Sentence`.
+    """The words of one language. A test pins that `own` is always a literal or a `Sentence`.
 
     The types say what is clean: a sentence of ours with values that are clean, or numbers. With any other value it is a
     `str`, for whoever says it to scrub.

@@ -174,7 +174,7 @@ _EXCEPTIONS: Final = frozenset(
     name for name, kind in vars(builtins).items() if isinstance(kind, type) and issubclass(kind, BaseException)
 )
 _PATTERNS: Final = {reason: _pattern(reason) for reason in sorted(Reason, key=lambda reason: "{" in reason)}
-"""Those that stand for themselves first."""
+"""The reasons without a place for a value come first."""
 
 
 def own_code_of(said: str) -> Code | None:

@@ -1,4 +1,4 @@
-"""What operators decided about people, places and limits, with the audit of it."""
+"""Operators' decisions about people, places and limits, with the audit of them."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def _said(rule: PlaceRule) -> Values | None:
 
 
 ROLE: Final = "role:"
-"""How the audit names all people of a role; what follows is the role."""
+"""The audit's prefix for all people of a role; the role follows."""
 
 _LIMITS: Final = select(limit_rules).order_by(limit_rules.c.owner)
 _LIMIT: Final = select(limit_rules).where(limit_rules.c.owner == bindparam("whose"))
@@ -188,7 +188,7 @@ def to_grant(row: Row[Any]) -> Grant:
 
 
 class AccessStore(Aggregate):
-    """What operators decided, with a line of the audit for every change of it. Raises `StoreUnavailable`."""
+    """Operators' decisions, with a line of the audit for every change. Raises `StoreUnavailable`."""
 
     revision = reading(_revision)
 

@@ -1,4 +1,4 @@
-"""Which accounts are one person: joined and parted, each in one transaction with its line of the audit.
+"""Accounts of one person: joined and parted, each in one transaction with its line of the audit.
 
 `gateway.contracts.access` says what is a person's. Changes wait for each other (`has_changed`), so persons are always
 disjoint. A person's facts have numbers of their own each, so that /forget means one; the spending of the day stays

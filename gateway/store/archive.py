@@ -47,9 +47,9 @@ _FLAGS: Final = {stat.S_IFREG: _OPENED, stat.S_IFDIR: _OPENED | os.O_DIRECTORY}
 
 @dataclass(frozen=True, slots=True)
 class Archived:
-    """What an archive holds. `database_bytes` 0: no database, for it is on a server or was never made. `left_out` were
-    files and folders that could not be read, or lay too deep. `has_queue`: that of the embedded server, if there is
-    one."""
+    """The content of an archive. `database_bytes` 0: no database, for it is on a server or was never made. `left_out`
+    were files and folders that could not be read, or lay too deep. `has_queue`: that of the embedded server, if there
+    is one."""
 
     database_bytes: int
     files: int
@@ -59,9 +59,9 @@ class Archived:
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What came back: how many rows of each kind (None: no database, for it is on a server), how many files, how many
-    that lead elsewhere or lie too deep did not, whether the archive has a queue, and where the configuration file is
-    that came along."""
+    """The restored things: how many rows of each kind (None: no database, for it is on a server), how many files, how
+    many that lead elsewhere or lie too deep did not, whether the archive has a queue, and where the configuration file
+    is that came along."""
 
     rows: Mapping[str, int] | None
     files: int

@@ -1,4 +1,4 @@
-"""Who changed what, and which tool was given which secret. Nothing here is changed afterwards."""
+"""The audit: who changed what, and which tool was given which secret. Nothing here is changed afterwards."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gateway.store.engine import Aggregate, Connection, InsertInto, Values, per_
 from gateway.store.tables import access_revision, audit, loans
 
 USER: Final = "user:"
-"""How the audit names a person; what follows is his key."""
+"""The audit's prefix for a person; the key follows."""
 
 _ONE: Final = {"id": 1}
 _WRITE_DOWN: Final = audit.insert()
@@ -63,7 +63,7 @@ def add_line(connection: Connection, line: Values) -> None:
 
 
 class AuditStore(Aggregate):
-    """What operators did that changes no rule of ours: those say so themselves. Raises `StoreUnavailable`."""
+    """Operators' actions that change no rule of ours: those have lines of their own. Raises `StoreUnavailable`."""
 
     @write
     def note(self, connection: Connection, actor: str, action: str, subject: str, done: Values | None = None) -> None:

@@ -68,7 +68,7 @@ AnyRow: TypeAlias = Row[*tuple[Any, ...]]
 
 
 class ResultRows(Protocol):
-    """What a statement returned: the part of SQLAlchemy's `Result` that the store uses."""
+    """The result of a statement: the part of SQLAlchemy's `Result` that the store uses."""
 
     @property
     def rowcount(self) -> int:
@@ -87,7 +87,7 @@ class ResultRows(Protocol):
 
 
 class Connection(Protocol):
-    """What a transaction is made on: SQLAlchemy's `Connection`, or ours (`gateway.store.sqlite.SqliteConnection`)."""
+    """The connection of a transaction: SQLAlchemy's `Connection`, or ours (`gateway.store.sqlite.SqliteConnection`)."""
 
     @property
     def dialect(self) -> Dialect:

@@ -1,4 +1,4 @@
-"""Who is known, and everything that belongs to one owner: handed out, or erased.
+"""People who are known, and everything that belongs to one owner: handed out, or erased.
 
 What a table has to do with a person is said once, below, for both; a test refuses a table that is not there. An
 owner's keys are found through `lanes`; a fact about somebody else (who granted a role, whose secret a
@@ -77,15 +77,15 @@ _SESSIONS: Final = select(sessions.c.id).where(sessions.c.key.in_(_KEYS))
 _TURNS: Final = select(turns.c.id).where(turns.c.key.in_(_KEYS))
 
 _OWN_PLACE: Final = func.replace(_OWNER, ":", ":/")
-"""What a person's direct message is called as a place."""
+"""The name of a person's direct message as a place."""
 
 _DERIVED: Final = frozenset({"passages", "boundaries"})
-"""What follows from the rest: erased with it, but nothing to hand out."""
+"""Tables that follow from the rest: erased with it, but nothing to hand out."""
 
 _OPERATORS: Final = frozenset(
     {access_revision, audit, board, installation, place_realms, place_rules, sub_type_changes, task_workers}
 )
-"""What belongs to the house, and to no person in it."""
+"""Tables that belong to the installation, and to no person in it."""
 
 _INTERNAL: Final = frozenset(
     {"terms", "vector_model", "fence", "worker_id", "alive_until_ms", "is_told", "digest", "token", "entered_by"}

@@ -93,7 +93,7 @@ class _Database(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """What a question to a foreign database gave, as text; None is NULL. `is_cut`: there was more."""
+    """The answer of a foreign database, as text; None is NULL. `is_cut`: there was more."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str | None, ...], ...]

@@ -57,8 +57,8 @@ NEW: Final = "new"
 """Committed; no receipt says yet how its delivery ended."""
 
 SWEEP_PAUSE_MAX_MS: Final = 600_000
-"""How long a reply without a receipt is left alone at most: a channel that is down costs little, and a
-reply that the bus lost is not lost for long."""
+"""The longest time for which a reply without a receipt is left alone: a channel that is down costs little, and a reply
+that the bus lost is not lost for long."""
 
 _SENT: Final = DeliveryState.SENT.value
 _put: Final = insert_new(outbox)
@@ -200,7 +200,7 @@ def _forget_files(connection: Connection, reply_ids: Sequence[str]) -> None:
 
 _NOBODY: Final = ""
 _KEPT_MS: Final = 86_400_000
-"""How long an expired button is still known as such."""
+"""The time for which an expired button is still known as such."""
 
 _PUT_BUTTONS: Final = insert(buttons)
 _CLEAR_BUTTONS: Final = delete(buttons).where(
@@ -260,7 +260,7 @@ def _to_button(row: Row[Any]) -> Button:
 
 
 _ENDS: Final = {state.value: state for state in DeliveryState}
-"""What a receipt may say; before one is written, `outbox.state` has a word of its own."""
+"""The states in a receipt; before one is written, `outbox.state` has a word of its own."""
 
 
 def from_reply(reply: Reply, *, position: int, state: str) -> Values:
@@ -353,7 +353,7 @@ def receipt_whereabouts(row: Row[Any]) -> Whereabouts:
 
 
 class ButtonStore(Aggregate):
-    """What stands behind buttons. Those of a turn come with its commit. Raises `StoreUnavailable`."""
+    """The actions of buttons. Those of a turn come with its commit. Raises `StoreUnavailable`."""
 
     @write
     def offer(self, connection: Connection, reply: Reply, buttons: Sequence[Button]) -> bool:

@@ -1,4 +1,4 @@
-"""What was said in earlier sessions: where it left the model's view, and how later sessions find it again.
+"""Words of earlier sessions: where they left the model's view, and how later sessions find them again.
 
 A boundary is written in the transaction that makes it, so that no crash loses one, and done once: a worker that goes
 through it claims it for a while; if the worker dies, another may try again, not for ever.
@@ -180,7 +180,7 @@ _WORDS: Final = (
 
 _OF_MODEL: Final = passages.c.vector_model == bindparam("model")
 HAS_VECTORS: Final = exists().where(passages.c.key == bindparam("k"), _OF_MODEL)
-"""Whether there is something of a key `k` to compare with a vector of `model`."""
+"""True where there is something of a key `k` to compare with a vector of `model`."""
 _VECTORS: Final = (
     select(passages.c.id, passages.c.vector)
     .where(passages.c.key == bindparam("k"), passages.c.session_id != bindparam("but_session_id"), _OF_MODEL)

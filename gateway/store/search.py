@@ -1,4 +1,4 @@
-"""How a text is cut into search terms, how texts are ranked by them, and how they are looked up on either database.
+"""Search in texts: their terms, their ranking, and the look-up on either database.
 
 The full-text engines disagree about everything that matters here (PostgreSQL takes a Chinese sentence for one word,
 FTS5 knows no Russian endings), so they only look terms up; the terms are ours:
@@ -36,7 +36,7 @@ from gateway.store.tables import facts, passages
 T = TypeVar("T")
 
 TERM_CHARS_MAX: Final = 64
-"""What is longer is no word; PostgreSQL takes 2,046 bytes."""
+"""A longer one is no word; PostgreSQL takes 2,046 bytes."""
 
 _ENDING_CHARS_MAX: Final = 2
 _STEM_CHARS_MIN: Final = 3
@@ -304,7 +304,7 @@ TIDY: Final = (
 """Merges the parts of each index: what was deleted is gone from it, not only crossed out."""
 
 _SCOPES: Final = {facts.name: "owner", passages.name: "key"}
-"""Which column says whose a row is: it is indexed, too."""
+"""The column that says whose a row is: it is indexed, too."""
 
 
 def _sqlite_has_a_term(content: Table) -> ColumnElement[Any]:

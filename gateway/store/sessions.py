@@ -33,8 +33,8 @@ from gateway.store.tables import entries, lanes, sessions, usage
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """What a transaction adds to the sums of a session. `prompt_tokens` is what the provider counted for its last
-    prompt (0: unknown), which held all entries before and the first `prompt_entries` of the new ones."""
+    """A transaction's addition to the sums of a session. `prompt_tokens` is the provider's count of its last prompt (0:
+    unknown), which held all entries before and the first `prompt_entries` of the new ones."""
 
     entries: int = 0
     messages: int = 0
@@ -93,8 +93,8 @@ def _is_of_channel(channel: str) -> ColumnElement[bool]:
 
 @dataclass(frozen=True, slots=True)
 class SessionSearch:
-    """What the operator looks for: words in the title, the key or what was said, or one of `owners`; whose it is; when
-    something happened last; what it cost at least."""
+    """The operator's search for sessions: words in the title, the key or the messages, or one of `owners`; whose it is;
+    when something happened last; what it cost at least."""
 
     words: str = ""
     owners: Sequence[SessionKey] = ()
@@ -163,7 +163,7 @@ _NEW: Final[Values] = {
     "tokens": 0,
     "cost_usd": 0.0,
 }
-"""What every session begins with."""
+"""The values that every session begins with."""
 
 
 def open_next(connection: Connection, key: SessionKey, *, new_id: str, now_ms: int) -> None:
@@ -357,7 +357,7 @@ _FORGET_SIZE: Final = (
     .where(sessions.c.id == bindparam("s"))
     .values(message_count=sessions.c.message_count - bindparam("fewer"), prompt_tokens=0, prompt_seq=0)
 )
-"""What the provider counted held what is now undone. Tokens and money stay: they were spent."""
+"""The provider's count held what is now undone. Tokens and money stay: they were spent."""
 
 
 def forget_count(connection: Connection, session_id: str) -> None:

@@ -69,7 +69,7 @@ _Process = Callable[[Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class _Bind:
-    """Where one `?` of a statement gets its value: from the parameter `name`, of a list its element `index`."""
+    """The source of one `?` of a statement: the parameter `name`, or of a list its element `index`."""
 
     name: str
     default: Any
@@ -221,7 +221,7 @@ class FetchedRows:
 
 
 class SqliteConnection:
-    """What the functions of the store use of SQLAlchemy's `Connection`; only on the thread that owns it."""
+    """The part of SQLAlchemy's `Connection` that the functions of the store use; only on the thread that owns it."""
 
     __slots__ = ("_raw",)
 

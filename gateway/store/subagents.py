@@ -589,7 +589,7 @@ class TaskStore(BoardStore):
 
 
 class SubTypeStore(Aggregate):
-    """What operators changed about the catalog, and who did. Raises `StoreUnavailable`."""
+    """Operators' changes of the catalog, and their authors. Raises `StoreUnavailable`."""
 
     @read
     def changes(self, connection: Connection) -> Mapping[str, SubTypeChange]:

@@ -49,10 +49,10 @@ KNOWN_REVISIONS: Final = frozenset({"v1", "v2"})
 """Every migration up to ours."""
 
 OLD_REVISIONS: Final = frozenset({"0001", "0002", "0003", "0004", "0005", "0006", "0007"})
-"""What was made before the schema was counted from v1. Any other revision was made by a newer Trivet."""
+"""Revisions before the schema was counted from v1. Any other revision was made by a newer Trivet."""
 
 VERSION_TABLE: Final = "schema_version"
-"""Where Alembic keeps the revision (column `version_num`)."""
+"""Alembic's table of the revision (column `version_num`)."""
 
 
 class AnyText(TypeDecorator[str]):
@@ -278,7 +278,7 @@ grants: Final = Table(
     column("created_at_ms", BigInteger, doc="when it was decided"),
     column("reason", AnyText, doc="why, in the operator's words; empty for none", server_default=""),
 )
-"""What operators decided about users. The bus holds a projection of it."""
+"""Operators' decisions about users. The bus holds a projection of it."""
 
 todos: Final = Table(
     "todos",
@@ -313,7 +313,7 @@ facts: Final = Table(
     CheckConstraint("owner <> ''", name="owned"),
     Index("ix_facts_owner_number", "owner", "number", unique=True),
 )
-"""What is to be remembered of users."""
+"""Facts about users."""
 
 passages: Final = Table(
     "passages",
@@ -327,7 +327,7 @@ passages: Final = Table(
     column("vector_model", Text, doc="that model; empty for none", server_default=""),
     UniqueConstraint("session_id", "seq"),
 )
-"""What was said in sessions that are over, as the full-text index has it. The words themselves are in `entries`."""
+"""Words of sessions that are over, as the full-text index has them. The words themselves are in `entries`."""
 
 boundaries: Final = Table(
     "boundaries",
@@ -359,7 +359,7 @@ spending: Final = Table(
     column("turns", Integer, doc="turns that were allowed to call a model"),
     column("warned", Text, doc="the Measures whose owner was told that little is left, separated by spaces"),
 )
-"""What each day's model calls cost, where caps are in force. Yesterday's rows go when an owner begins a new day."""
+"""The cost of each day's model calls, where caps are in force. Yesterday's rows go when an owner begins a new day."""
 
 reservations: Final = Table(
     "reservations",
@@ -519,7 +519,7 @@ place_rules: Final = Table(
     column("profile", Text, doc="who the agent is there until somebody chooses", nullable=True),
     column("roles", Text, doc="JSON list of the platform's roles, of which strangers there need one", nullable=True),
 )
-"""What operators changed about places. The bus holds a projection of it."""
+"""Operators' changes of places. The bus holds a projection of it."""
 
 place_approvals: Final = Table(
     "place_approvals",
@@ -531,7 +531,7 @@ place_approvals: Final = Table(
     column("approved_by", Text, doc="the admin who said so"),
     column("approved_at_ms", BigInteger, doc="when"),
 )
-"""What admins approved for good. The agent reads it whenever it would ask."""
+"""Admins' lasting approvals. The agent reads them whenever it would ask."""
 
 place_realms: Final = Table(
     "place_realms",
@@ -552,7 +552,7 @@ limit_rules: Final = Table(
     column("turns", BigInteger, doc="of one UTC day", nullable=True),
     column("per_minute", Integer, doc="messages", nullable=True),
 )
-"""What admins changed about limits. The bus holds a projection of it."""
+"""Admins' changes of limits. The bus holds a projection of it."""
 
 access_revision: Final = Table(
     "access_revision",
@@ -612,7 +612,7 @@ barriers: Final = Table(
     column("wake", AnyText, doc="JSON of a WakeAddress"),
     column("created_at_ms", BigInteger, doc="when the turn yielded"),
 )
-"""What turns that have yielded wait for; gone once their session is woken."""
+"""Conditions that yielded turns wait for; gone once their session is woken."""
 
 waits: Final = Table(
     "waits",
@@ -649,7 +649,7 @@ sub_type_changes: Final = Table(
     column("rounds_max", Integer, doc="rounds of tools", nullable=True),
     column("prompt", AnyText, doc="its system prompt", nullable=True),
 )
-"""What operators changed about the types of sub-agents."""
+"""Operators' changes of the types of sub-agents."""
 
 audit: Final = Table(
     "audit",
@@ -662,5 +662,5 @@ audit: Final = Table(
     column("before", AnyText, doc="how it read before, as JSON"),
     column("after", AnyText, doc="how it reads since"),
 )
-"""Who changed what, the last lines of each actor (`AUDIT_KEPT`). Nothing here is changed, but for the name of somebody
-who was erased."""
+"""The audit, the last lines of each actor (`AUDIT_KEPT`). Nothing here is changed, but for the name of somebody who was
+erased."""

@@ -102,7 +102,7 @@ _UNCHANGED: Final = select(func.count(), func.coalesce(func.sum(func.length(entr
 
 
 class Histories:
-    """What was last read of the long conversations of this process: entries that were not among the newest.
+    """The last reading of the long conversations of this process: entries that were not among the newest.
 
     A stored entry changes in two ways only: it leaves the view for good (undone, withdrawn, erased), or its author is
     erased. Numbers are never given out twice. So the entries between two numbers are what they were if they are still
@@ -296,7 +296,7 @@ def to_todo(row: Row[Any]) -> Todo:
 
 
 class TranscriptStore(Aggregate):
-    """What was said in every session, and the task list of every lane. Raises `StoreUnavailable`."""
+    """The words of every session, and the task list of every lane. Raises `StoreUnavailable`."""
 
     def __init__(self, database: Database, clock: Clock, histories: Histories) -> None:
         super().__init__(database, clock)

@@ -1,5 +1,5 @@
-"""What model calls cost: sums over the usage ledger, and a day against its caps, reserved before each call and settled
-after it.
+"""The cost of model calls: sums over the usage ledger, and a day against its caps, reserved before each call and
+settled after it.
 
 Each account (an owner, or the pot of all) has one row per day, and that row is the lock: its holder sees every
 reservation that was made before, and nobody makes another meanwhile. So two processes never both take the last of a

@@ -162,7 +162,7 @@ class _Open(SpanSink, Protocol):
 
 
 class _Otlp(Protocol):
-    """What the module offers."""
+    """The functions that the module offers."""
 
     def OtlpSpans(self, endpoint: str, headers: Mapping[str, str], *, role: str) -> _Open: ...  # noqa: N802 - a class
 

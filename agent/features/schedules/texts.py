@@ -1,4 +1,4 @@
-"""What people read about their schedules: the understood time, always with its zone. Pure."""
+"""Texts about schedules: the understood time, always with its zone. Pure."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ class _Day:
 
 @dataclass(slots=True)
 class _Phrase:
-    """What has been read of one time. Every part may be set once."""
+    """The parts of one time that have been read. Every part may be set once."""
 
     delay: tuple[int, int, int] | None = None  # seconds, days, months
     every_s: int = 0
@@ -449,7 +449,7 @@ _REFUSED: Final = re.compile(
     r"|\s+(?P<minutes>\d\d\b|(?:five|ten|fifteen|twenty|thirty|forty|fifty)\b)",
     re.IGNORECASE,
 )
-"""What may not follow a time: it would change its meaning."""
+"""Words that may not follow a time: they would change its meaning."""
 
 
 def _read(text: str, start: int, *, now: datetime, zone: tzinfo) -> tuple[When, int] | None:

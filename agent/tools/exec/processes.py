@@ -283,7 +283,7 @@ _DISK: Final = "disk"
 _FLIGHT: Final = "flight"
 _MEMORY: Final = "memory"
 _Found = tuple[tuple[str, int], int]
-"""What it takes of and its inode; how many bytes."""
+"""Device and inode of a file; its bytes."""
 
 
 def unnamed(pid: int, mount: str) -> HiddenUsage:
@@ -349,7 +349,7 @@ SEALED: Final = ("--remount-ro", "/proc", "--remount-ro", "/dev", "--remount-ro"
 it is memory without a limit."""
 
 OPTIONS: Final = (("--disable-userns",), ())
-"""What is tried in turn: older bubblewraps do not know it."""
+"""Sets of options that are tried in turn: older bubblewraps do not know the first."""
 
 _SYSTEM: Final = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 

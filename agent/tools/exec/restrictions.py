@@ -1,4 +1,4 @@
-"""What a process gives up for good, by Landlock, seccomp and capabilities. Light.
+"""Restrictions that a process puts on itself for good, by Landlock, seccomp and capabilities. Light.
 
 Facts from <linux/landlock.h> and landlock(7). The three system calls have the same numbers on every architecture.
 """

@@ -85,7 +85,7 @@ class FolderAllowance:
         self._loop = asyncio.get_running_loop()
         self._due_s = self._loop.time() + limits.SANDBOX_QUOTA_EVERY_S
         self.memory_bytes = 0
-        """What was held in memory and counted as nobody's, when it was looked at last."""
+        """Bytes that were held in memory and counted for no process, at the last look."""
 
     @classmethod
     async def measured(cls, folder: Path, quota: DiskUsage, share: Share | None = None) -> Self:
@@ -123,12 +123,12 @@ class FolderAllowance:
 _log = structlog.get_logger(__name__)
 
 PATH: Final = "/usr/local/bin:/usr/bin:/bin"
-"""Where programs are looked for, inside and, for the list of languages, outside."""
+"""The path for programs, inside and, for the list of languages, outside."""
 
 ENVIRONMENT: Final[Mapping[str, str]] = MappingProxyType(
     {"PATH": PATH, "HOME": MOUNT, "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1", "TERM": "dumb"}
 )
-"""What every program has."""
+"""The environment of every program."""
 
 _NICE: Final = 19
 """Behind the answers of others: who starts more than there may be starts them slower than we look."""
@@ -148,7 +148,7 @@ _DRAIN_S: Final = 5.0  # after a kill the pipe is closed at once
 
 @dataclass(frozen=True, slots=True)
 class ProgramOutcome:
-    """How a run ended. `stopped` says why it was killed, "" if it ended by itself with `exit_code`."""
+    """The end of a run. `stopped` says why it was killed, "" if it ended by itself with `exit_code`."""
 
     exit_code: int
     output: str

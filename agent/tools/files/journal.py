@@ -228,7 +228,7 @@ _BLOBS: Final = "blobs"
 _DIGEST: Final = re.compile("[0-9a-f]{64}")
 _TYPES: Final[dict[str, type]] = {"path": str, "source": str, "target": str, "folder": str, "is_made": bool}
 _NO_JOURNAL: Final = (ValueError, TypeError, AttributeError, LookupError, RecursionError)
-"""What comes of reading something else."""
+"""The errors of reading something that is no journal."""
 _FORMS: Final = ({"path", "before", "after"}, {"source", "target"}, {"folder", "is_made"})
 
 _Row = dict[str, Any]

@@ -38,7 +38,7 @@ class FilePatch:
 
 @dataclass(slots=True)
 class Looks:
-    """How many lines the hunks of one patch may still be compared with where they do not stand as their headers say."""
+    """The number of lines that the hunks of one patch may still be compared with, away from their headers' places."""
 
     left: int = PATCH_LOOKS_MAX
 

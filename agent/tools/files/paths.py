@@ -1,4 +1,4 @@
-"""What may stand in a file, and which files a call touches. Pure."""
+"""Checks of a file's text and path, and the files that a call touches. Pure."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from gateway.contracts.errors import ToolError
 
 
 MOUNT: Final = "/workspace"
-"""Where a sandbox sees the workspace: a path that begins so means the same to the file tools."""
+"""The workspace as a sandbox sees it: a path that begins so means the same to the file tools."""
 
 SKILLS_MOUNT: Final = "/skills"
-"""Where it sees the folders of skills, by their names."""
+"""The folders of skills as a sandbox sees them, by their names."""
 
 FOLDER_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NO_FOLDER: Final = frozenset({errno.ENOTDIR, errno.ELOOP})

@@ -32,7 +32,7 @@ _BLOCK_BYTES: Final = 512
 """The unit of `st_blocks`, whatever the disk's own is."""
 
 _COUNTED_MAX: Final = 10 * WORKSPACE_FILES_MAX
-"""Who has so many is over the limit, whatever else he has."""
+"""An owner with so many files is over the limit, whatever else there is."""
 
 
 class DiskUsage(NamedTuple):
@@ -91,7 +91,7 @@ UNBOUNDED: Final = DiskLimits()
 
 
 class DiskTotals:
-    """What the homes below `root` hold together, for each owner and for all, measured now and then.
+    """The sums of the homes below `root`, for each owner and for all, measured now and then.
 
     What the file tools of this process write counts at once, what its programs and sub-agents write within a second or
     two. What other processes wrote, what a sub-agent wrote at its very end, and what was deleted, is known after

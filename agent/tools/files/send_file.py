@@ -1,4 +1,4 @@
-"""What a file is called and what it is, for people on any platform. Pure.
+"""Names and types of sent files, for people on any platform. Pure.
 
 The name is what a workspace calls it, without whatever could deceive a reader or a file system: folders,
 control characters, marks that turn the direction of writing (`exe.gpj` for `jpg.exe`), invisible ones.
@@ -41,7 +41,7 @@ _RESERVED: Final = re.compile(r'[<>:"/\\|?*]')
 _ENDING_CHARS_MAX: Final = 16
 _TEXTUAL: Final = re.compile(r"text/.+|image/svg\+xml|application/(?:.+\+)?(?:json|xml|yaml|toml|sql|javascript)")
 _BY_NAME: Final = {".md": "text/markdown", ".csv": "text/csv", ".yaml": "application/yaml", ".yml": "application/yaml"}
-"""What the system's table may lack."""
+"""Types that the system's table may lack."""
 
 
 def safe_name(path: str) -> str:

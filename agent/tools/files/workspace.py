@@ -86,7 +86,7 @@ def _is_ours(descriptor: int) -> bool:
 
 
 TEMPORARY: Final = ".trivet-unfinished-"
-"""How a file begins its life; a crash may leave one behind, which no listing shows."""
+"""The beginning of an unfinished file's name; a crash may leave such a file behind, which no listing shows."""
 
 _NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW_MODE: Final = 0o644

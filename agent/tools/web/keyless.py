@@ -15,7 +15,7 @@ from ddgs import DDGS
 from ddgs.exceptions import DDGSException
 
 BACKENDS: Final = "duckduckgo,brave,mojeek,startpage"
-"""Who is asked: engines that sell no profile of who asks."""
+"""The engines that are asked: they sell no profile of who asks."""
 _TIMEOUT_S: Final = 10  # of one engine
 
 

@@ -1,4 +1,4 @@
-"""What every REST request passes before a route answers it, in the vendor's order."""
+"""The checks that every REST request passes before a route answers it, in the vendor's order."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from channels.emulators.stage import RECORDED_MAX, Faults, Json
 
 @dataclass(frozen=True, slots=True)
 class BucketState:
-    """What the bucket says about one request. `reset_after_s` counts from now, `resets_at_s` is Unix time."""
+    """The bucket's view of one request. `reset_after_s` counts from now, `resets_at_s` is Unix time."""
 
     is_granted: bool
     bucket: str

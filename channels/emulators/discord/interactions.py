@@ -239,7 +239,7 @@ class InteractionKind(IntEnum):
 
 @dataclass(slots=True)
 class Interaction:
-    """What a person did, and how far the app got in answering. `answer_kind` is the type of the first callback."""
+    """An action of a person, and how far the app got in answering. `answer_kind` is the type of the first callback."""
 
     id: int
     token: str

@@ -27,7 +27,7 @@ from channels.emulators.stage import Json, Person, Place, PlaceKind, Said, Stage
 
 
 NameOf = Callable[[str], str | None]
-"""What a mention shows: `@42`, `@&42` or `#42` to a name, or None when nobody is called so."""
+"""Turns a mention (`@42`, `@&42` or `#42`) into a name, or None when nobody is called so."""
 
 DEPTH_MAX: Final = 8  # marks inside marks; deeper ones are shown as they were typed
 LIST_DEPTH_MAX: Final = 5  # lists inside lists; deeper items stand below those of this depth, as the style sheet has it

@@ -1,4 +1,4 @@
-"""How events leave Slack: Socket Mode or signed HTTP, one attempt after another until somebody acknowledges."""
+"""The way of events out of Slack: Socket Mode or signed HTTP, one attempt after another until one is acknowledged."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from channels.emulators.stage import RECORDED_MAX, Json
 
 @dataclass(slots=True, eq=False)
 class Parcel:
-    """What the app is to receive. `kind` is the envelope type: `events_api`, `slash_commands` or `interactive`.
+    """An envelope for the app. `kind` is the envelope type: `events_api`, `slash_commands` or `interactive`.
 
     Only events are sent again; a command or a button whose three seconds pass shows its person an error.
     """

@@ -375,7 +375,7 @@ VALUE_MAX: Final = 150
 
 @dataclass(slots=True)
 class SlackInteractions:
-    """Those of one workspace. An acknowledgement may carry the answer with it."""
+    """The interactions of one workspace. An acknowledgement may carry the answer with it."""
 
     world: SlackState
     delivery: Delivery

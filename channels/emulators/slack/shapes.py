@@ -8,7 +8,7 @@ from channels.emulators.slack.world import Conversation, FileObject, SlackMessag
 from channels.emulators.stage import Json
 
 VOICE_NAME: Final = "audio_message"
-"""How the client names what somebody records in it."""
+"""The client's name for what somebody records in it."""
 
 _RECORDED: Final[Json] = {"subtype": "slack_audio", "media_display_type": "audio", "duration_ms": 3_000}
 _NO_ICONS: Final[Json] = {"image_36": "", "image_48": "", "image_72": ""}

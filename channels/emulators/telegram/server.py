@@ -1,4 +1,4 @@
-"""What every method of the API may touch: calls, quotas, and the checks in the order the real server makes them."""
+"""The ground of every method of the API: calls, quotas, and the checks in the order the real server makes them."""
 
 from __future__ import annotations
 
@@ -242,7 +242,7 @@ STOP: Final = StageButton("stop", "Stop")
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where in a chat a message of the bot goes, and whether it is heard there."""
+    """The place in a chat to which a message of the bot goes, and whether it is heard there."""
 
     thread_id: int | None = None
     reply_to: int | None = None

@@ -77,7 +77,7 @@ class UpdateQueue:
         self.has_poll = asyncio.Event()
         """Set while a long poll waits."""
         self.polls = 0
-        """How often the bot has asked."""
+        """The number of polls by the bot."""
         self._poll: asyncio.Future[ApiError | PollCut] | None = None
 
     @property

@@ -274,7 +274,7 @@ class StoredFile:
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where a place of the stage is: a chat, or a topic in one."""
+    """The location of a place of the stage: a chat, or a topic in one."""
 
     kind: PlaceKind
     chat_id: int
@@ -484,7 +484,7 @@ _KINDS: Final = {
     "video/mp4": "video",
 }
 _ALBUMS: Final = {"photo": "seen", "video": "seen", "document": "document", "audio": "audio"}
-"""What may stand in one album with what; the others go alone."""
+"""The media that may share an album; the others go alone."""
 
 
 def shared(world: TelegramState, files: Sequence[SharedFile], album: str) -> Iterator[tuple[Json, str]]:

@@ -32,7 +32,7 @@ from gateway.store.subagents import SubTypeStore
 
 
 class GrantView(ApiView):
-    """What was decided about one person."""
+    """The decision about one person."""
 
     key: KeyText = Field(description="The person, such as `telegram:123456789`.")
     role: GrantRole
@@ -42,7 +42,7 @@ class GrantView(ApiView):
 
 
 class GrantOrder(BaseModel):
-    """What a person shall be."""
+    """The role that a person shall have."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -70,7 +70,7 @@ class PairingOrder(BaseModel):
 
 
 class ApprovalView(ApiView):
-    """What an admin approved for good in one place."""
+    """An admin's lasting approval in one place."""
 
     place: KeyText
     tool: str
@@ -81,7 +81,7 @@ class ApprovalView(ApiView):
 
 
 class PlaceView(BaseModel):
-    """What was decided about one place, beside what the configuration says; null where nothing was."""
+    """The decision about one place, besides what the configuration says; null where nothing was decided."""
 
     place: str = Field(description="Such as `telegram:/-100456` or `discord:/987`.")
     audience: Audience | None
@@ -92,7 +92,7 @@ class PlaceView(BaseModel):
 
 
 class PlaceOrder(BaseModel):
-    """What shall be different in a place. What is left out, or null, is as the configuration says."""
+    """The changes of a place. What is left out, or null, is as the configuration says."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -230,8 +230,8 @@ def place_view(place: SessionKey, rule: PlaceRule) -> PlaceView:
 
 
 class LimitsOrder(BaseModel):
-    """What shall hold for one person, or each person of a role. What is left out, or null, is as the configuration
-    says; 0 lifts a limit."""
+    """The limits of one person, or of each person of a role. What is left out, or null, is as the configuration says; 0
+    lifts a limit."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -242,7 +242,7 @@ class LimitsOrder(BaseModel):
 
 
 class LimitsView(BaseModel):
-    """What was decided about one person or one role; null where nothing was, 0 where there is no limit."""
+    """The decision about one person or one role; null where nothing was decided, 0 where there is no limit."""
 
     whom: str = Field(description="A person, such as `telegram:123456789`, or `guest`, `member`, `admin`.")
     tokens: int | None

@@ -54,7 +54,7 @@ class SubTypeView(BaseModel):
 
 
 class SubTypeOrder(BaseModel):
-    """How a type shall be. A field that is left out stays as it is; null takes an operator's change of it back.
+    """The changes of a type. A field that is left out stays as it is; null takes an operator's change of it back.
 
     What `GET` gave may be sent back whole: fields that are not different count as not changed.
     """

@@ -1,4 +1,4 @@
-"""Whether all is well, and how much there is to do: readiness, metrics, and the overview with its last day."""
+"""The health and the load of the installation: readiness, metrics, and the overview with its last day."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class SettingView(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """What is known of the installation as a whole. What the bus or SQL cannot say just now is left out."""
+    """The state of the installation as a whole. What the bus or SQL cannot say just now is left out."""
 
     store: Store
     bus: Operator
@@ -203,7 +203,7 @@ class SpanView(BaseModel):
 
 
 class HourView(BaseModel):
-    """What models cost in one hour of the last day."""
+    """The cost of models in one hour of the last day."""
 
     at: datetime
     cost: float = Field(description="US dollars.")

@@ -35,14 +35,14 @@ class Refusal(BaseModel):
 
 
 class Problem(BaseModel):
-    """What is wrong with one part of a request."""
+    """One part of a request that is wrong."""
 
     where: list[str | int] = Field(description='The way to it, such as `["query", "limit"]`.')
     problem: str
 
 
 class Malformed(BaseModel):
-    """What is wrong with a request."""
+    """The mistakes of a request."""
 
     detail: list[Problem] | str
 
@@ -102,7 +102,7 @@ def _in_words(problem: str) -> str:
 _Read = TypeVar("_Read")
 
 ADMIN: Final = "admin"
-"""Whoever holds the admin token: the API knows no other names."""
+"""The holder of the admin token: the API knows no other names."""
 
 PAGE_MAX: Final = 500  # rows of one answer: a dashboard shows fewer, an export pages on
 PAGE_DEFAULT: Final = 50

@@ -131,7 +131,7 @@ def known_people(store: Store, keeper: AccessService, figures: Operator, lanes: 
 
 
 DEAD_LETTERS: Final = "dead_letters"
-"""What an erasure calls those that it dropped."""
+"""The word of an erasure for those that it dropped."""
 
 
 def people(store: Store, erasing: PersonEraser, scrubber: Scrubber) -> APIRouter:
@@ -346,7 +346,7 @@ _DAYS_DEFAULT: Final = 30
 
 
 class UsageView(BaseModel):
-    """What the model calls of one user cost on one UTC day, whatever they were for."""
+    """The cost of one user's model calls on one UTC day, whatever they were for."""
 
     key: str = Field(description="The user, such as `telegram:123456789`, or a shared place.")
     day: date

@@ -72,7 +72,7 @@ from gateway.store.subagents import TaskStore
 NAME: Final = OPERATOR
 _AUTHOR: Final = "operator"
 OPERATOR_WROTE: Final = literal_text("[The operator of this service wrote to the person here:]")
-"""How a transcript tells of what the operator wrote."""
+"""The transcript's note of what the operator wrote."""
 _BATCH: Final = 32
 _WAIT_S: Final = 5.0
 _BUS_PAUSE_S: Final = 1.0

@@ -107,7 +107,7 @@ class QueueView(BaseModel):
 
 
 class QueueMomentView(ApiView):
-    """How much waited at a moment that is over."""
+    """The length of the queue at a moment that is over."""
 
     at: Moment = Field(validation_alias="at_ms")
     messages: int = Field(validation_alias="queued")
@@ -125,7 +125,7 @@ class HopView(ApiView):
 
 
 class DeliveryView(ApiView):
-    """How far one committed reply came."""
+    """The progress of one committed reply."""
 
     reply_id: str
     turn_id: str
@@ -153,13 +153,13 @@ class DeadLetterView(BaseModel):
 
 
 class CompactOrder(BaseModel):
-    """How to compact."""
+    """The options of a compaction."""
 
     focus: str = Field(default="", max_length=1000, description="What the summary should dwell on.")
 
 
 class SayOrder(BaseModel):
-    """What to write to a chat."""
+    """A text for a chat."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -173,7 +173,7 @@ class Interjected(BaseModel):
 
 
 class Erased(BaseModel):
-    """What is gone."""
+    """The counts of what is gone."""
 
     key: str = Field(description="Whose it was.")
     rows: dict[str, int] = Field(description="How many rows, by the name of their table.")
@@ -186,7 +186,7 @@ class Accepted(BaseModel):
 
 
 class Readiness(BaseModel):
-    """Whether everything works together, and what does not."""
+    """The readiness of everything together, and what is not ready."""
 
     ready: bool
     reasons: list[str]
@@ -256,7 +256,7 @@ def dead_letter_view(letter: DeadLetter) -> DeadLetterView:
 
 
 class DoingView(BaseModel):
-    """What a sub-agent that runs does now."""
+    """The present work of a sub-agent that runs."""
 
     what: str = Field(
         description="`model`: it asks its model; `tools`: it runs some; `sub_agents`: it waits for its own; "
@@ -301,7 +301,7 @@ class WholeTaskView(TaskView):
 
 
 class TypeRecordView(ApiView):
-    """How the tasks of one type went that are still on the board."""
+    """The counts of one type's tasks that are still on the board."""
 
     type: str = Field(validation_alias="sub_type")
     running: int = Field(description="Queued ones too.")
@@ -315,7 +315,7 @@ class TypeRecordView(ApiView):
 
 
 class BoardRevision(BaseModel):
-    """What an event `board` says: ask again."""
+    """The content of an event `board`: ask again."""
 
     revision: int
 

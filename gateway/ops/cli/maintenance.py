@@ -1,5 +1,5 @@
-"""What an operator runs once in a while: `trivet status|logs|doctor|plugins|export|erase|backup|restore|migrate`,
-`trivet installation|demo|config|scrub|mcp`."""
+"""Commands that an operator runs once in a while: `trivet
+status|logs|doctor|plugins|export|erase|backup|restore|migrate`, `trivet installation|demo|config|scrub|mcp`."""
 
 from __future__ import annotations
 

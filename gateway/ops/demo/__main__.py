@@ -30,7 +30,7 @@ TRIES: Final = (
     {"topic": "Sub-agents", "text": "Split this over three helpers: read the files, find the tests, write it up"},
     {"topic": "A debate", "text": "orchestrate debate cats | dogs"},
 )
-"""What the playground offers to say to the demo model."""
+"""The messages that the playground offers to send to the demo model."""
 _QUIET: Final = {"TRIVET_LOG__LEVEL": "error"}  # the transcript is what one wants to read
 _SCRIPTED: Final = {
     **_QUIET,

@@ -69,7 +69,7 @@ class Rig:
 
 @dataclass(frozen=True, slots=True)
 class DemoPorts:
-    """Where a demo listens, and the admin token; the same again after a new beginning."""
+    """The addresses at which a demo listens, and the admin token; the same again after a new beginning."""
 
     page: int = field(default_factory=lambda: free_port(_HOST))
     admin: int = field(default_factory=lambda: free_port(_HOST))

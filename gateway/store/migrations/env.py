@@ -1,4 +1,4 @@
-"""What Alembic runs: the migrations, on the connection that `migrate` hands over."""
+"""The migrations as Alembic runs them, on the connection that `migrate` hands over."""
 
 from __future__ import annotations
 
