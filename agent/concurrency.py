@@ -226,7 +226,7 @@ class SharedThreads:
         self._pool = ThreadPoolExecutor(live_max, thread_name_prefix=name)
 
     async def call(self, owner: SessionKey, work: Callable[[], T]) -> T:
-        """Return what `work` returns, on a thread. Whoever cancels this waits no longer; the slot is free when the
+        """Return what `work` returns, on a thread. A cancelled caller waits no longer; the slot is free when the
         thread is."""
         await self._slots.enter(owner)
         loop = asyncio.get_running_loop()

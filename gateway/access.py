@@ -1,7 +1,7 @@
 """Decisions of admins on who may speak, made by chat, command line or API.
 
 Every change is written to SQL with its line of the audit, then shown on the bus, so that the next message is judged by
-it; whoever is let in is told so where he asked. What dies in between is shown by the next look of any agent process.
+it; a person who is let in is told so where they asked. The next look of any agent process shows the rest.
 """
 
 from __future__ import annotations
@@ -72,14 +72,14 @@ class AccessService:
     # --- strangers
 
     async def pair(self, code: str, role: GrantRole, *, actor: str, by: str, taker: str) -> Pairing:
-        """Let in whoever was given `code`. `by` is who enters it and may err so often; the same `taker` may repeat
+        """Let in the stranger with `code`. `by` is who enters it and may err so often; the same `taker` may repeat
         itself and does nothing twice."""
         code = _code(code)
         taken = await self.bus.take_pairing(code, by=by, taker=taker)
         if taken.is_locked:
             raise LockedOut(
                 "too many wrong codes were entered: the next one is looked at in {minutes} minutes; who a person is by "
-                "his key can be let in without a code",
+                "the key can be let in without a code",
                 wait_s=taken.wait_s,
             )
         if taken.pairing is None:
@@ -95,7 +95,7 @@ class AccessService:
         return taken.pairing
 
     async def deny(self, code: str, *, actor: str) -> SessionKey:
-        """Turn down whoever was given `code`: he gets no other for an hour."""
+        """Turn down the stranger with `code`, who gets no other for an hour."""
         owner = await self.bus.deny_pairing(_code(code))
         if owner is None:
             raise NoSuchCode("no person waits with the code {code}", code=_code(code)[:16])
@@ -116,11 +116,11 @@ class AccessService:
     # --- people
 
     async def grant(self, person: SessionKey, role: GrantRole, *, actor: str, reason: str = "") -> bool:
-        """Give a person a role, or block him. False: it was decided so before."""
+        """Give a person a role, or block them. False: it was decided so before."""
         owner = person.owner
         if role is GrantRole.BLOCKED and owner in self._policy.admins:
             raise Declined(
-                "{person} is an admin by configuration and cannot be blocked: take him out of access.admins",
+                "{person} is an admin by configuration and cannot be blocked: remove the key from access.admins",
                 person=str(owner),
             )
         why = clipped(self._clean(reason.strip()), REASON_CHARS_MAX)
@@ -129,14 +129,14 @@ class AccessService:
         return has_changed
 
     async def revoke(self, person: SessionKey, *, actor: str) -> bool:
-        """Take back what was decided about a person: he is a stranger, or what the configuration says. False: nothing
+        """Take back what was decided about a person: now a stranger, or what the configuration says. False: nothing
         was."""
         has_changed = await self.book.drop_grant(person.owner, actor=actor, now_ms=self._clock.now_ms())
         await self.project()
         return has_changed
 
     def role_of(self, person: SessionKey, granted: str) -> GrantRole | None:
-        """Return the role of a person with this grant (empty: none), by what the configuration says of him as well;
+        """Return the role of a person with this grant (empty: none), by what the configuration says as well;
         None for a stranger."""
         return self._policy.role_of(person.owner, granted or None)
 
@@ -168,7 +168,7 @@ class AccessService:
             rule = change(before)
             if whom in self._policy.admins and rule.per_minute is not None:
                 raise Declined(
-                    "{person} is an admin by configuration: how fast he may write stands in "
+                    "{person} is an admin by configuration: the rate of messages is set in "
                     "limits.admin.messages_per_minute",
                     person=str(whom),
                 )

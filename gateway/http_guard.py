@@ -201,7 +201,7 @@ class GuardedProtocol(H11Protocol):
     """uvicorn's HTTP/1.1, with a deadline for whatever a caller is waited for, and never more than so many callers.
 
     Who comes when all places are taken gets that of whoever has been waited for longest: strangers who hold
-    connections for nothing make room for each other, while a genuine caller says what he wants at once.
+    connections for nothing make room for each other, while a genuine caller sends a request at once.
     """
 
     def __init__(self, limits: HttpLimits, *args: Any, **kwargs: Any) -> None:

@@ -223,7 +223,7 @@ class _Commands:
             case [person, "none"]:
                 return await _taken_back(asked, self._keeper, person)
         return asked.words.say(
-            "Write /role, a person by his key, such as `telegram:123456789`, and `guest`, `member`, `admin` or `none`."
+            "Write /role, a person by key, such as `telegram:123456789`, and `guest`, `member`, `admin` or `none`."
         )
 
     async def block(self, asked: CommandRequest) -> str:
@@ -241,7 +241,7 @@ class _Commands:
 
     async def unblock(self, asked: CommandRequest) -> str:
         if not asked.argument:
-            return asked.words.say("Write /unblock and a person by his key, such as `telegram:123456789`.")
+            return asked.words.say("Write /unblock and a person by key, such as `telegram:123456789`.")
         return await _taken_back(asked, self._keeper, asked.argument)
 
     async def place(self, asked: CommandRequest) -> str:
@@ -278,7 +278,7 @@ def _refusing(run: _Run) -> _Run:
             return await run(asked)
         except BadSessionKey:
             return asked.words.say(
-                "I need a person by his key, such as `telegram:123456789`, or a place such as `telegram:-100456`."
+                "I need a person by key, such as `telegram:123456789`, or a place such as `telegram:-100456`."
             )
         except Declined as error:
             return declined_text(error, asked.words)

@@ -239,7 +239,7 @@ class CommandTable:
         *,
         can_split: Callable[[CommandRequest], bool],
     ) -> None:
-        """Collect the rows; `own` has more commands, which say something in the name of whoever writes them.
+        """Collect the rows; `own` has more commands, which say something in their author's name.
         `can_split` tells for a command whether its author may have tasks split among sub-agents."""
         self._own = own
         self._scrubber = scrubber

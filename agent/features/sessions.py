@@ -191,7 +191,7 @@ DEFAULT: Final = "default"
 """The word that takes a choice of model back."""
 
 _NOBODY_KNOWN: Final = "unknown"
-"""Stands for whoever wrote in a shared place before authors were kept: the name of nobody, so a guest."""
+"""The author of what was written in a shared place before authors were kept: the name of nobody, so a guest."""
 _TURN: Final = re.compile(r"t_[0-9a-f]{20}")
 
 

@@ -428,7 +428,7 @@ def _month(now_ms: int) -> Period:
 
 _SHOWN_MAX: Final = 50  # more than anybody reads in a chat; `trivet access limits` shows all
 _FORMS: Final = sentence(
-    "Write `/limits`, then a person by his key, such as `telegram:123456789`, or `guest`, `member` or `admin`; behind "
+    "Write `/limits`, then a person by key, such as `telegram:123456789`, or `guest`, `member` or `admin`; behind "
     "it what shall be different: `tokens 50000`, `usd 2.50` and `turns 20` are of one day, `rate 10` is messages a "
     "minute. `none` lifts a limit, `default` takes back what was decided about it, `reset` all of it. `/limits list` "
     "shows what was decided."

@@ -235,7 +235,7 @@ def naming_people(bus: Operator) -> AfterTurn:
             return
         try:
             await bus.note_names(news)
-        except BusError as error:  # it is noted with one of his next turns
+        except BusError as error:  # it is noted with one of the next turns
             _log.warning("names.not_noted", reason=str(error))
             return
         known.update(news)

@@ -116,7 +116,7 @@ class TranscriptWriter:
             self._writing = asyncio.create_task(self._write())
 
     async def finish(self) -> None:
-        """Return when everything is written. Whoever stops waiting stops no writing."""
+        """Return when everything is written. A caller that stops waiting stops no writing."""
         if self._writing is not None:
             await asyncio.shield(self._writing)
 

@@ -87,7 +87,7 @@ class Lasting:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRequest:
-    """May this be done? Everything a person reads of it was composed by whoever asks.
+    """May this be done? Everything a person reads of it was composed by the asking side.
 
     `text` is all of it, shown as one message, as several or as a file, with the buttons under the last; what is longer
     than QUESTION_CHARS_MAX nobody is asked about. `digest` is that of what is done if it is approved: an answer to a

@@ -137,7 +137,7 @@ _ALWAYS: Final = {
 
 
 def admins_asked_text(words: Words, *, minutes: int) -> str:
-    """Tell whoever asked for it that admins are asked; `ended_text` puts how it ended in the place of the last line."""
+    """Tell the asking person that admins are asked; `ended_text` puts how it ended in the place of the last line."""
     asked = words.say("This needs the approval of an admin, and I have asked for it.")
     waits = words.say(
         "Waits {time} for the answer.", time=words.count("{count} minute", "{count} minutes", max(minutes, 1))

@@ -84,7 +84,7 @@ class WatchedAnswer:
         self._news = asyncio.Event()
 
     def tell(self, draft: str | None = None) -> None:
-        """Wake whoever waits, with the text as far as it is made, or because there is an answer."""
+        """Wake those who wait, with the text as far as it is made, or because there is an answer."""
         self.draft = self.draft if draft is None else draft
         self._news.set()
 

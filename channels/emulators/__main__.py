@@ -133,7 +133,7 @@ async def called(stage: Stage, url: str) -> None:
 
 
 class OrderLines:
-    """Orders to whoever started this process: a line to standard output, answered by a line from standard input."""
+    """Orders to the parent process: a line to standard output, answered by a line from standard input."""
 
     def __init__(self) -> None:
         self._waiting: dict[int, asyncio.Future[list[Json]]] = {}
@@ -154,7 +154,7 @@ class OrderLines:
 
 
 def write_line(told: Json) -> None:
-    """Tell whoever started this process."""
+    """Tell the parent process."""
     sys.stdout.write(json.dumps(told) + "\n")
     sys.stdout.flush()
 

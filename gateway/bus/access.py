@@ -112,7 +112,7 @@ class Access:
         return found.pop() if len(found) == 1 else None
 
     async def ask_pairing(self, pairing: Pairing, *, ttl_s: int, pending_max: int) -> PairingOffer:
-        """Return the pending code of a stranger, which is that of `pairing` if he has none yet."""
+        """Return the pending code of a stranger, which is that of `pairing` if there was none yet."""
         first, owner = self._shards.first, pairing.owner
         answer = await first.run_script(
             "ask_pairing",
@@ -276,7 +276,7 @@ class Suggestions:
             return None
 
     async def suggest(self, wanted: SuggestionRequest, suggestions: Sequence[Suggestion]) -> None:
-        """Answer whoever asked. One who asks the very same again may be given what an earlier one did not wait for."""
+        """Answer the asking process. One that asks the same again may be given what an earlier one did not wait for."""
         suggested = self._first.keys.suggested(_name_of(encode_suggestion_request(wanted)))
         await self._first.pool.transaction(
             [

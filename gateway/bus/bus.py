@@ -1,4 +1,4 @@
-"""The bus of one role: open it once, hand its parts to whoever needs them.
+"""The bus of one role: open it once, hand its parts to those that need them.
 
 On one server, or the primary of a Sentinel set, there is one shard; on a Cluster there are CLUSTER_SHARDS of them.
 """
@@ -131,7 +131,7 @@ class RedisBus:
         refuse_foreign(present.decode() if present else ours, self.where, ours)
 
     async def give_to(self, installation: str) -> None:
-        """Let the bus belong to `installation`. Whoever is at work on it is to be started again."""
+        """Let the bus belong to `installation`. All processes at work on it are to be started again."""
         first = self._shards.first
         await first.line.call("HSET", first.keys.meta, INSTALLATION_FIELD, installation)
 

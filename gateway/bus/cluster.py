@@ -184,7 +184,7 @@ class NodeResolver:
 
 
 def client_of_owner(server: Server, nodes: Sequence[ServerNode], shard: int) -> BlockingRedis:
-    """For a thread of its own: the client of whoever owns the shard now, as the first of `nodes` to answer says.
+    """For a thread of its own: the client of the shard's owner now, as the first of `nodes` to answer says.
 
     Raises what redis raises.
     """

@@ -132,7 +132,7 @@ class Deliveries:
         return ledger_row(reply_id, await shard.line.call("HGETALL", shard.keys.ledger(reply_id)))
 
     def put_back(self, channel: str) -> None:
-        """Hand out again, to whoever asks next, whatever was handed out and is not finished."""
+        """Hand out again, to the next reader, the entries that were handed out and are not finished."""
         if channel in self._readers:
             self._readers[channel].put_back_all()
 

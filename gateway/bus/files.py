@@ -81,7 +81,7 @@ class Files:
         return WantedFile(SessionKey.parse(key), reply_id, position)
 
     async def put_file(self, wanted: WantedFile, content: bytes) -> None:
-        """Give the bytes to whoever wanted them; empty: nobody keeps them any more."""
+        """Give the bytes to the asking process; empty: nobody keeps them any more."""
         first = self._shards.first
         lent = first.keys.lent(_file_name(wanted))
         await first.pool.transaction([("DEL", lent), ("RPUSH", lent, content), ("PEXPIRE", lent, LENT_TTL_S * _MS)])
@@ -115,7 +115,7 @@ class Files:
         await _push(shard, shard.keys.pieces(wanted.ticket), _AT_IT)
 
     async def put_attachment(self, wanted: WantedAttachment, file: FetchedFile) -> bool:
-        """Give it to whoever asked, piece by piece, as fast as it is taken. False: nobody takes it any more."""
+        """Give it to the asking process, piece by piece, as fast as it is taken. False: nobody takes it any more."""
         shard = self._shards.named(wanted.channel)
         pieces, taken = shard.keys.pieces(wanted.ticket), shard.keys.taken(wanted.ticket)
         await _push(shard, pieces, _HEAD + _head(file))

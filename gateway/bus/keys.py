@@ -365,8 +365,8 @@ DECLARED: Final = (
     KeyKind("delay", "zset", _DRAINS, "lanes", "handles of lanes that settle or back off, by due time in ms"),
     KeyKind("own", "hash", _DRAINS, "lanes", "lane -> worker|fence|messages, while a turn runs"),
     KeyKind("past", "hash", _DRAINS, "lanes", "lane -> failed runs|restarts|stopped messages|last error, if any"),
-    KeyKind("ucnt", "hash", _DRAINS, "lanes", "owner -> lanes of his that are ready or running, absent at zero"),
-    KeyKind("park:.+", "list", _DRAINS, "lanes", "handles of an owner's lanes that wait for one of his places"),
+    KeyKind("ucnt", "hash", _DRAINS, "lanes", "owner -> number of lanes that are ready or running, absent at zero"),
+    KeyKind("park:.+", "list", _DRAINS, "lanes", "handles of an owner's lanes that wait for a free place"),
     KeyKind("tot", "string", _PERMANENT, "lanes", "messages in all mailboxes, for back-pressure"),
     KeyKind("fence", "string", _PERMANENT, "lanes", "the last fencing token; only grows"),
     KeyKind("wake", "list", _DRAINS, "lanes", "at most one token that wakes one idle worker"),
@@ -417,13 +417,13 @@ DECLARED: Final = (
     KeyKind("pos", "hash", _PERMANENT, "intake", "intake positions by name"),
     KeyKind("grants", "hash", _PERMANENT, "access", "owner -> role, projected from SQL"),
     KeyKind("places", "hash", _PERMANENT, "access", "place -> who may speak there, projected from SQL"),
-    KeyKind("limits", "hash", _PERMANENT, "access", "owner or role -> what limits him, projected from SQL"),
+    KeyKind("limits", "hash", _PERMANENT, "access", "owner or role -> limits, projected from SQL"),
     KeyKind("access", "string", _PERMANENT, "access", "revision and mark of that projection; absent: nobody is let in"),
     KeyKind(
         "staged:(grants|places|limits):.+", "hash", _EXPIRES, "access", "a projection under way, PROJECTION_STAGED_S"
     ),
     KeyKind("pair:code:.+", "hash", _EXPIRES, "access", "the stranger a code was given to, and who took it"),
-    KeyKind("pair:of:.+", "string", _EXPIRES, "access", "the pending code of a stranger; empty: he was turned down"),
+    KeyKind("pair:of:.+", "string", _EXPIRES, "access", "the pending code of a stranger; empty: turned down"),
     KeyKind("pair:pending", "zset", _EXPIRES, "access", "strangers with a pending code, by its end"),
     KeyKind("pair:tries:.+", "string", _EXPIRES, "access", "wrong codes of somebody, PAIRING_LOCKED_S"),
     KeyKind("rate:.+", "hash", _EXPIRES, "intake", "messages that a person may still send; absent when all"),
@@ -433,7 +433,7 @@ DECLARED: Final = (
     KeyKind("tally", "hash", _PERMANENT, "figures", "metric, labels -> how often; as many as models are configured"),
     KeyKind(r"tally:\d+", "hash", _EXPIRES, "figures", "the same of one TALLY_SLOT_S, for TALLY_PAST_S"),
     KeyKind("logs", "stream", _EXPIRES, "figures", "lines of all logs, newest LOG_LINES_KEPT, LOG_LINES_KEPT_S"),
-    KeyKind("names", "hash", _PERMANENT, "figures", "owner -> what he calls himself, until he is erased"),
+    KeyKind("names", "hash", _PERMANENT, "figures", "owner -> display name, until the owner is erased"),
     KeyKind("queued", "stream", _EXPIRES, "figures", "how much waited, each QUEUE_NOTED_EVERY_S for QUEUE_PAST_S"),
     KeyKind(
         "meta", "hash", _PERMANENT, "connection", "whose the bus is, shards, version of the layout, a mark to copy"

@@ -64,7 +64,7 @@ class BusCaps:
 
 
 class Shard:
-    """One shard: its keys, and connections to whoever serves it.
+    """One shard: its keys, and connections to its server.
 
     Messages from people have a connection of their own (`intake`): a long list of replies to publish never stands in
     front of a message. `blocking_client` makes a client for a thread.
@@ -255,7 +255,7 @@ class Shards:
 
 
 class Outages:
-    """Shards whose server does not answer: whoever goes from shard to shard leaves them out until it does.
+    """Shards whose server does not answer: a walk over all shards leaves them out until it does.
 
     One probe per shard asks until it is back.
     """

@@ -122,7 +122,7 @@ class ChannelAccess(Section):
 
     @property
     def policy(self) -> ChannelPolicy:
-        """The same for whoever decides."""
+        """Return the same as a value for decisions."""
         return ChannelPolicy(self.default, *map(frozenset, (self.users, self.blocked, self.places)))
 
 
@@ -158,7 +158,7 @@ class PlaceSetting(Section):
 
     @property
     def rule(self) -> PlaceRule:
-        """The same for whoever decides."""
+        """Return the same as a value for decisions."""
         return PlaceRule(self.audience, self.guests, self.tools, self.profile, self.roles)
 
 
@@ -211,7 +211,7 @@ class AccessSettings(Section):
 
     @property
     def policy(self) -> AccessPolicy:
-        """The same for whoever decides."""
+        """Return the same as a value for decisions."""
         return AccessPolicy(
             self.default,
             frozenset(self.admins),

@@ -150,7 +150,7 @@ class LimitSettings(Section):
 
     messages_per_minute: PerMinute = Field(
         default=20,
-        description="Messages a minute from each user, who is told when he may go on. Commands such as /stop have a "
+        description="Messages a minute from each user, who is told when to go on. Commands such as /stop have a "
         "limit of their own, edits and redelivered messages do not count, an album counts once. Admins are not "
         "limited. 0: nobody is.",
         json_schema_extra=expecting(f"a whole number from 0 to {PER_MINUTE_MAX}"),
@@ -163,7 +163,7 @@ class LimitSettings(Section):
     commands_per_minute: PerMinute = Field(
         default=30,
         description="Commands such as /stop and /status, and presses of buttons, a minute from each user, who is told "
-        "when he may go on; a /stop that finds what to stop does not count. Admins are not limited. 0: nobody is.",
+        "when to go on; a /stop that finds what to stop does not count. Admins are not limited. 0: nobody is.",
         json_schema_extra=expecting(f"a whole number from 0 to {PER_MINUTE_MAX}"),
     )
     commands_burst: PerMinute = Field(
@@ -179,7 +179,7 @@ class LimitSettings(Section):
     disk: DiskSettings = DiskSettings()
 
     def caps_of(self, role: GrantRole) -> Caps:
-        """For each user of `role`; whoever is blocked gets no more than a guest."""
+        """Return the caps of each user of `role`; a blocked user gets no more than a guest."""
         own = {GrantRole.MEMBER: self.member, GrantRole.ADMIN: self.admin}.get(role, self.guest)
         return own.over(self.user).caps
 

@@ -1,4 +1,4 @@
-"""The settings of sub-agents, and what a row of their catalog may hold, whoever writes it."""
+"""The settings of sub-agents, and what a row of their catalog may hold, by whatever way it is written."""
 
 from __future__ import annotations
 

@@ -192,7 +192,7 @@ class OwnerCode:
 
     @property
     def name(self) -> str:
-        """Return how the audit calls whoever used this code; no other code has the same name."""
+        """Return the audit's name of the person with this code; no other code has the same name."""
         return f"owner-code:{self.digest[:16]}"
 
     def is_meant_by(self, text: str, now_ms: int) -> bool:

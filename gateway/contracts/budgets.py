@@ -162,7 +162,7 @@ class DailyUsage:
 
 # What admins decided about the limits of one person, or of all people of one role: the words for it. Pure.
 #
-# Measure by measure, what is said of a person wins over what is said of his role, and both over the configuration.
+# Measure by measure, what is said of a person wins over what is said of the role, and both over the configuration.
 
 
 USD_MAX: Final = 1_000_000  # its nanodollars, summed over all users, still fit into a database's integer
@@ -170,7 +170,7 @@ COUNT_MAX: Final = 10**15
 PER_MINUTE_MAX: Final = 10_000  # as fast as no platform lets a person write
 
 Limited = SessionKey | GrantRole
-"""Whom a rule is for: one person by his owner key, or all people of a role."""
+"""Whom a rule is for: one person by owner key, or all people of a role."""
 
 LIMITED_ROLES: Final = (GrantRole.GUEST, GrantRole.MEMBER, GrantRole.ADMIN)
 

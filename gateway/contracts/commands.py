@@ -233,7 +233,7 @@ def _plain(text: str) -> Command | None:
 @dataclass(frozen=True, slots=True)
 class SuggestionRequest:
     """`owner` (a user's key) types on the lane `key`, and has come as far as `typed`. `language` is what the platform
-    says of him (an IETF tag), empty for nothing."""
+    says (an IETF tag), empty for nothing."""
 
     key: SessionKey
     owner: SessionKey

@@ -3,7 +3,7 @@
     TrivetError
     ├── ConfigError                 the operator has to change something; message = one sentence with the remedy
     │   └── PluginBroken            a part of a plug-in cannot be used; everything else goes on without it
-    ├── Declined                    what a person asked for is not done; he is told, in his language
+    ├── Declined                    what a person asked for is not done; the answer says why
     ├── BadSessionKey, BadEnvelope  malformed text at a door
     │   └── NewerEnvelope           of a later release: for those who can read it
     ├── BusError

@@ -101,7 +101,7 @@ class ReplyAddress:
 
 
 def retry_id_of(message_id: str) -> str:
-    """Name the next try of a message that was given up. Whoever counts what is answered takes it for another message:
+    """Name the next try of a message that was given up. A count of answered messages takes it for another one:
     `m`, `m~1`, `m~2`."""
     first, tries = _first_and_tries(message_id)
     return f"{first}~{tries + 1}"

@@ -98,7 +98,7 @@ class QuoteKind(StrEnum):
     REPLY = "reply"
     """The message answers this one."""
     EXCERPT = "excerpt"
-    """The author marked this part of the message that he answers."""
+    """The author marked this part of the message that is answered."""
     FORWARD = "forward"
     """The author passes this on."""
     THREAD = "thread"
@@ -124,7 +124,7 @@ class InboundMessage:
     says of its author, as an IETF tag (`de`, `pt-BR`), empty where it says nothing. `quotes` is what came along.
     `place` is where it was said, where the key does not hold that: the ids of the chat and of the thread in it; `realm`
     is the server or workspace that the place belongs to, empty where there is none. `is_aside`: a button was pressed
-    under a message that one person alone sees, and what comes of it is for him alone, at this address. `wakes`: how
+    under a message that one person alone sees, and the answer is for them alone, at this address. `wakes`: how
     many messages of ended sub-agents, this one included, have led to one another since a person spoke; 0: one speaks.
     `is_nameable`: the place at this address may have a name that is ours to give, as threads and topics have; who
     cannot know says that it may.

@@ -16,7 +16,7 @@ from gateway.contracts.subagents import UNCHANGED, SubTypeChange
 
 
 EVERY_TOOL: Final = "*"
-"""In a list of tools: all that whoever is above may use."""
+"""In a list of tools: all that the parent may use."""
 
 READING: Final = ("file_read", "file_search", "file_list", "file_tree", "file_info")
 WRITING: Final = ("file_write", "file_edit", "file_patch", "file_delete", "file_rename", "file_undo", "file_redo")

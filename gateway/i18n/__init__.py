@@ -35,7 +35,7 @@ class Language(StrEnum):
     EN = "en"
     RU = "ru"
     ZH = "zh"
-    """Simplified Chinese, which whoever reads the other script reads more easily than English."""
+    """Simplified Chinese: readers of the other script read it more easily than English."""
     ES = "es"
     DE = "de"
 
@@ -176,8 +176,8 @@ Spoken = Callable[[Words], str]
 
 # Which language somebody is spoken to in. Pure.
 #
-# What the platform says of a person comes first, then what the script of his words makes certain, then what was last
-# known where he speaks, then English. The operator's `words.language` stands in for the first, at the door.
+# What the platform says of a person comes first, then what the script of the words makes certain, then what was last
+# known in that place, then English. The operator's `words.language` replaces the first, at intake.
 
 
 def words_for(tag: str, text: str = "", *, known: str = "") -> Words:

@@ -277,7 +277,7 @@ class AccessStore(Aggregate):
 
     @read
     def is_approved(self, connection: Connection, call: PlaceApproval) -> bool:
-        """Tell whether this call was approved for good, for whoever has its role or for a lesser one."""
+        """Tell whether this call was approved for good, for its role or for a lesser one."""
         roles = [role.value for role in RANKS[: RANKS.index(call.role) + 1]]
         asked = {"where_": str(call.place), "what": call.tool, "which": call.digest, "roles": roles}
         return connection.execute(_APPROVAL, asked).first() is not None

@@ -83,7 +83,7 @@ def linked_persons(connection: Connection) -> list[Ends]:
 
 
 def locked_ends(connection: Connection, owner: SessionKey) -> list[str]:
-    """Return the same as `ends_of`; nobody else counts this person's facts, or links him, until this transaction
+    """Return the same as `ends_of`; nobody else counts this person's facts, or links them, until this transaction
     ends."""
     ends = ends_of(connection, owner)
     while True:
@@ -250,7 +250,7 @@ class LinkStore(Aggregate):
         now_ms: int,
         notice: Callable[[LinkOffer], Reply],
     ) -> RedeemedLink:
-        """Make `owner` and `other`, whose code `owner` has entered, one person, once; whoever repeats himself is told
+        """Make `owner` and `other`, whose code `owner` has entered, one person, once; a repeated call is told
         the same. What `notice` makes is committed with it."""
         new_id, actor = self.clock.new_id(), str(owner)
         has_changed(connection)

@@ -95,7 +95,7 @@ def archive(data_dir: Path, database: Path | None, output: IO[bytes], *, folder:
 
 
 class _Packing:
-    """Puts files, folders and links into an archive. Nothing is reached by a path: whoever writes in a workspace may
+    """Puts files, folders and links into an archive. Nothing is reached by a path: a writer in a workspace may
     put a link or a pipe in the place of what was just seen there."""
 
     def __init__(self, into: tarfile.TarFile, data_dir: Path, kept_apart: Set[str], output: os.stat_result) -> None:

@@ -115,7 +115,7 @@ _PRUNE: Final = delete(sub_tasks).where(
     sub_tasks.c.id.in_(
         select(sub_tasks.c.id)
         .where(IS_OVER, ~_IS_NEEDED, sub_tasks.c.id.not_in(_LAST_OVER))
-        .with_for_update(skip_locked=True)  # whoever has one of them prunes it with his next
+        .with_for_update(skip_locked=True)  # the transaction that holds one prunes it with the next
     )
 )
 

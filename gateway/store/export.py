@@ -130,7 +130,7 @@ def _in_order() -> list[Table]:
 
 
 _SPEAKER: Final = case((entries.c.kind == EntryKind.NOTE.value, GATEWAY), else_=entries.c.role).label("role")
-"""As `Entry.speaker` has it: nobody is handed out as his own words what the gateway told a model."""
+"""As `Entry.speaker` has it: nobody is handed out as their own words what the gateway told a model."""
 
 
 def _is_telling(column: Column[Any]) -> bool:

@@ -90,7 +90,7 @@ def _words(error: sqlite3.Error) -> str:
 
 
 def _cell(value: object, chars_max: int) -> str | None:
-    """Return a value as text, one character longer than may be shown, so that whoever shows it sees that it is cut."""
+    """Return a value as text, one character longer than may be shown, so that its reader sees that it is cut."""
     if value is None:
         return None
     return f"({len(value)} bytes)" if isinstance(value, bytes) else str(value)[: chars_max + 1]

@@ -528,7 +528,7 @@ class TaskStore(BoardStore):
 
     @write
     def want_cancelled(self, connection: Connection, key: SessionKey, *, task_ids: Sequence[str] | None = None) -> int:
-        """Ask whoever runs them to end these tasks of `key` (None: all) and all below them. Returns how many were live.
+        """Ask their processes to end these tasks of `key` (None: all) and all below them. Returns how many were live.
         Where all are asked for, nothing wakes the user any more: barriers of `key` go too, and what its tasks found
         counts as told."""
         if not lock_lane(connection, str(key)):

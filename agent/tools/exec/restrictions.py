@@ -152,7 +152,7 @@ _OF_IOCTL: Final = (0x8901, 0x8902, 0x5412)
 _OF_PRCTL: Final = (1,)
 """PR_SET_PDEATHSIG: who takes it back outlives its parent."""
 _OF_PRCTL_BY_COMMANDS: Final = (4,)
-"""PR_SET_DUMPABLE: what a command holds open is counted by whoever may look."""
+"""PR_SET_DUMPABLE: what a command holds open is counted by a process that may look."""
 _CUTTING: Final = 0x200  # O_TRUNC
 _WAYS: Final = 3  # the bits by which a file is opened to be read (0), written (1), both (2) or neither (3)
 _SECOND_FACE: Final = 0x40000000  # the numbers of x32 on x86_64

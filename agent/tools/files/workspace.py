@@ -144,7 +144,7 @@ class Workspace:
         """Among what else its owner has; None for a process that sees one home only, and is measured by its parent."""
         self.files, self.journal = parts_of(home)
         self.lock = FolderLock(self.journal)
-        """Held by whoever changes files, in whichever process: one change at a time, each with its line in the
+        """The lock for changes of files, in whichever process: one change at a time, each with its line in the
         journal."""
         for folder in (home, self.files, self.journal):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)

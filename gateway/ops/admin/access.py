@@ -55,13 +55,13 @@ class PairingView(BaseModel):
 
     code: str
     key: str = Field(description="Who it is.")
-    name: str = Field(description="What he calls himself on his platform.")
+    name: str = Field(description="Display name on the platform.")
     asked_at: datetime
     expires_at: datetime
 
 
 class PairingOrder(BaseModel):
-    """Let in whoever was given the code."""
+    """Let in the stranger with this code."""
 
     model_config = ConfigDict(extra="forbid")
 

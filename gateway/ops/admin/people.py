@@ -107,7 +107,7 @@ def known_people(store: Store, keeper: AccessService, figures: Operator, lanes: 
 
     @router.get("/{key:path}", responses=refusals(404))
     async def person(key: str) -> WholePersonView:
-        """Show one person, with the places where he speaks, and what waits there. 404 for somebody who has no
+        """Show one person, with the places where they speak, and what waits there. 404 for somebody who has no
         conversation and about whom nothing was decided."""
         owner = owner_of(key)
         found = await store.people.page(words=str(owner), owners=[owner], limit=_PAGE_MAX)
@@ -156,7 +156,7 @@ def people(store: Store, erasing: PersonEraser, scrubber: Scrubber) -> APIRouter
 
 
 class PersonEraser:
-    """Deletes every trace of a person, whoever asks for it: the API or the command line."""
+    """Deletes every trace of a person, for the API and the command line alike."""
 
     def __init__(
         self,

@@ -165,7 +165,7 @@ def _listed(names: str | None) -> tuple[str, ...] | None:
 
 @app.command("limits")
 def limits(
-    whom: Annotated[str, typer.Argument(metavar="[WHOM]", help="A person by his key, or guest, member, admin.")] = "",
+    whom: Annotated[str, typer.Argument(metavar="[WHOM]", help="A person by key, or guest, member, admin.")] = "",
     tokens: Annotated[str | None, typer.Option(help=f"Of one UTC day: {_NUMBER}")] = None,
     usd: Annotated[str | None, typer.Option(help=f"Dollars of one UTC day: {_NUMBER}")] = None,
     turns: Annotated[str | None, typer.Option(help=f"Of one UTC day: {_NUMBER}")] = None,
@@ -179,7 +179,7 @@ def limits(
     words = [word for name, number in said.items() if number is not None for word in (name, number)]
     if not whom:
         if words or reset:
-            raise ConfigError("say whom it is for: a person by his key, or guest, member, admin")
+            raise ConfigError("say whom it is for: a person by key, or guest, member, admin")
         _run(config, _list_limits)
         return
     limited = limited_named(whom)

@@ -102,7 +102,7 @@ def is_health_check(head: bytes, hosts: Collection[str]) -> bool:
 
 
 class DormantPort:
-    """A listener that answers health checks itself, and keeps connections for whoever serves it next."""
+    """A listener that answers health checks itself, and keeps connections for the next process that serves it."""
 
     def __init__(self, listener: socket.socket, hosts: Collection[str]) -> None:
         self._listener = listener
