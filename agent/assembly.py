@@ -314,7 +314,7 @@ class _Parts:
         planner = Planner(PlanSubAgents(dispatcher), self._scrubber, self._clock)
         return Planning(planner, self._approvals, self._store, self._scrubber, self._clock)
 
-    def _attending(self) -> AttachmentIntake:
+    def _attachment_intake(self) -> AttachmentIntake:
         """Build the intake of a turn's files."""
         settings, store, scrubber, clock = self._settings, self._store, self._scrubber, self._clock
         ears = eyes = None
@@ -378,13 +378,13 @@ class _Parts:
             self._clock,
             WorkspaceGallery(Workspaces(settings.data_dir / WORKSPACES)),
         )
-        conversing = ConversationRunner(
+        conversations = ConversationRunner(
             models=self.models,
             engine=engine,
-            rooms=TurnWindows(self._compactor, self.models, tools, self._store),
+            windows=TurnWindows(self._compactor, self.models, tools, self._store),
             prompts=SystemPrompts(settings.data_dir, facts, tools, self._skills, self._own, self._scrubber),
             people=self.people,
-            attending=self._attending(),
+            attachments=self._attachment_intake(),
             memory=self._memory if settings.memory.enabled else None,
             scrubber=self._scrubber,
             clock=self._clock,
@@ -393,7 +393,7 @@ class _Parts:
             commands=CommandTable(
                 self._commands(planning), self._own, self._scrubber, can_split=partial(may_split, tools)
             ),
-            conversing=conversing,
+            conversations=conversations,
             commits=self._commits,
             people=self.people,
             meter=self.meter,

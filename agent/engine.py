@@ -206,10 +206,10 @@ class Engine(Protocol):
         model: str,
         system: CleanText,
         prompt: Sequence[PromptMessage],
-        room: PromptWindow,
+        window: PromptWindow,
     ) -> None:
         """Fill `turn` until it has an answer, or until the suspension of `context` has a barrier: then the turn yields
-        behind the round. Raises the `ModelError` tree; cancellable at every await. `room` is asked between two rounds.
+        behind the round. Raises the `ModelError` tree; cancellable at every await. `window` is asked between rounds.
 
         What the model says is heard as a stream and scrubbed as it comes; every call is charged.
         """

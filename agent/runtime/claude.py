@@ -227,17 +227,17 @@ class ClaudeEngine:
         model: str,
         system: CleanText,
         prompt: Sequence[PromptMessage],
-        room: PromptWindow,
+        window: PromptWindow,
     ) -> None:
         """Fill `turn` until it has an answer. Raises the `ModelError` tree."""
         if not is_claude(self._endpoint_of(model).model):
-            await self._otherwise.take_steps(turn, context, model=model, system=system, prompt=prompt, room=room)
+            await self._otherwise.take_steps(turn, context, model=model, system=system, prompt=prompt, window=window)
             return
         context = replace(context, suspension=None)  # its loop goes on until there is an answer: it cannot yield
         try:
             await self._answer(turn, context, model, system, prompt)
         except ContextTooLong:
-            anew = await room.condensed(turn.entries, counted=turn.prompt_tokens, is_refused=True)
+            anew = await window.condensed(turn.entries, counted=turn.prompt_tokens, is_refused=True)
             if anew is None:
                 raise
             await self._answer(turn, context, model, system, anew)

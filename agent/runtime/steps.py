@@ -97,17 +97,17 @@ class Steps:
         model: str,
         system: CleanText,
         prompt: Sequence[PromptMessage],
-        room: PromptWindow,
+        window: PromptWindow,
     ) -> None:
         """Fill `turn` until it has an answer, or the turn yields. Raises the `ModelError` tree.
 
-        Between two rounds the messages that join the turn are put before the model, and `room` sees to it that
+        Between two rounds the messages that join the turn are put before the model, and `window` sees to it that
         they fit. After the last round that is allowed one more call, without tools, asks for a wrap-up.
         """
         messages = list(prompt)
         for _ in range(self._rounds_max) if self._rounds_max else count():
             tools = self._tools.specs_for(context)
-            spoken = await self._speak(turn, context, model, system, messages, room, tools=tools)
+            spoken = await self._speak(turn, context, model, system, messages, window, tools=tools)
             if not spoken.calls:
                 turn.answer = spoken.text
                 return
@@ -119,9 +119,9 @@ class Steps:
             if context.suspension is not None and context.suspension.barrier is not None:
                 return
             _let_in(turn, messages, await turn.join())
-            messages[:] = await room.condensed(turn.entries, counted=turn.prompt_tokens) or messages
+            messages[:] = await window.condensed(turn.entries, counted=turn.prompt_tokens) or messages
         self._note(turn, context, messages, PROMPTS.wrap_up)
-        spoken = await self._speak(turn, context, model, system, messages, room, tools=())
+        spoken = await self._speak(turn, context, model, system, messages, window, tools=())
         turn.answer = spoken.text
 
     async def _speak(
@@ -131,7 +131,7 @@ class Steps:
         model: str,
         system: CleanText,
         messages: list[PromptMessage],
-        room: PromptWindow,
+        window: PromptWindow,
         *,
         tools: tuple[ToolSpec, ...],
     ) -> _Spoken:
@@ -152,7 +152,7 @@ class Steps:
         try:
             spoken = await self._hear(turn, request)
         except ContextTooLong:
-            anew = await room.condensed(turn.entries, counted=turn.prompt_tokens, is_refused=True)
+            anew = await window.condensed(turn.entries, counted=turn.prompt_tokens, is_refused=True)
             if anew is None:
                 raise
             messages[:] = anew

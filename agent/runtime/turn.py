@@ -53,20 +53,20 @@ class ConversationRunner:
         *,
         models: Models,
         engine: Engine,
-        rooms: TurnWindows,
+        windows: TurnWindows,
         prompts: SystemPrompts,
         people: People,
-        attending: AttachmentIntake,
+        attachments: AttachmentIntake,
         memory: PersonMemory | None,
         scrubber: Scrubber,
         clock: Clock,
     ) -> None:
         self._models = models
         self._engine = engine
-        self._rooms = rooms
+        self._windows = windows
         self._prompts = prompts
         self._people = people
-        self._attending = attending
+        self._attachments = attachments
         self._memory = memory
         self._scrubber = scrubber
         self._clock = clock
@@ -80,27 +80,27 @@ class ConversationRunner:
         """Ask the model; it grows with what is said. `lost` is what it is told of earlier attempts. Raises
         `ModelError` and `BudgetSpent`."""
         batch, session = turn.batch, turn.session
-        await self._attending.attend(messages, turn)
+        await self._attachments.attend(messages, turn)
         profile, ceiling = await self.capabilities(batch, session)
         person, role = await self._people.least_among(turn.authors)
         context = turn.tool_context(person, role, ceiling)
         system = partial(self._prompts.system_prompt, context, profile)
-        room = await self._rooms.open(session, context, system=system, fence=batch.fence, start=turn.prompt)
-        said = turn.said if turn.said is not None else last_said(room.view)
-        chosen = self._models.choose(session, said, Depth.of(room.view), prompt_tokens=room.tokens)
-        await room.fit(chosen.budget)
-        unseen = self._unseen(batch, room.view, chosen.model)
+        window = await self._windows.open(session, context, system=system, fence=batch.fence, start=turn.prompt)
+        said = turn.said if turn.said is not None else last_said(window.view)
+        chosen = self._models.choose(session, said, Depth.of(window.view), prompt_tokens=window.tokens)
+        await window.fit(chosen.budget)
+        unseen = self._unseen(batch, window.view, chosen.model)
         name = context.wake.author_name if batch.key.user and context.wake else None
-        told = partial(preamble, advice=turn.advice, lost=lost, unseen=unseen, name=name, zone=room.zone)
-        await self._begin_notes(turn, room.view, told)
-        prompt = room.prompt(turn.entries)
-        await self._engine.take_steps(turn, context, model=chosen.model, system=room.system, prompt=prompt, room=room)
-        if room.is_abridged:
+        told = partial(preamble, advice=turn.advice, lost=lost, unseen=unseen, name=name, zone=window.zone)
+        await self._begin_notes(turn, window.view, told)
+        model, prompt = chosen.model, window.prompt(turn.entries)
+        await self._engine.take_steps(turn, context, model=model, system=window.system, prompt=prompt, window=window)
+        if window.is_abridged:
             turn.prompt_tokens = 0  # the count is of less than the next prompt will hold
 
     def prompt_query(self, said: CleanText | None) -> PromptQuery:
         """Return what will be read to begin the prompt of a turn in which the user said `said`."""
-        query = self._rooms.query(self._models.default)
+        query = self._windows.query(self._models.default)
         return query if self._memory is None or said is None else self._memory.joined_to(query, said)
 
     async def capabilities(self, batch: Batch, session: Session) -> tuple[Profile, Permissions]:
@@ -148,7 +148,7 @@ class TurnRunner:
         self,
         *,
         commands: CommandTable,
-        conversing: ConversationRunner,
+        conversations: ConversationRunner,
         commits: Commits,
         people: People,
         meter: Meter,
@@ -159,7 +159,7 @@ class TurnRunner:
     ) -> None:
         self._hooks = hooks
         self._commands = commands
-        self._conversing = conversing
+        self._conversations = conversations
         self._commits = commits
         self._people = people
         self._meter = meter
@@ -179,7 +179,7 @@ class TurnRunner:
                 if self._hooks and turn.said:
                     advice = await self._hooks.gathered(*self._event(HookPoint.BEFORE_MODEL, turn, turn.said))
                     turn.advice = tuple(clipped(each, ADVICE_CHARS_MAX) for each in advice)
-                await self._conversing.converse(turn, outcome, lost)
+                await self._conversations.converse(turn, outcome, lost)
         except BudgetSpent as error:
             return self._commits.refused(turn, error)
         except (ModelError, TimeoutError) as error:
@@ -209,7 +209,7 @@ class TurnRunner:
         attachments may still change what the transcript says."""
         if batch.is_command or any(map(files_of, batch.messages)):
             return None
-        return self._conversing.prompt_query(_said_in(batch.messages))
+        return self._conversations.prompt_query(_said_in(batch.messages))
 
     async def _lost(self, batch: Batch) -> CleanText | None:
         """Tell the model about the sub-agents of earlier attempts at this turn: they are ended, and no wake follows
@@ -230,7 +230,7 @@ class TurnRunner:
             return batch.messages
         (command,) = batch.messages
         _, role = await self._people.least_among(batch.authors)
-        _, ceiling = await self._conversing.capabilities(batch, session)
+        _, ceiling = await self._conversations.capabilities(batch, session)
         match await self._commands.execute(
             command, session, role, fence=batch.fence, permit=turn.hold.permit, ceiling=ceiling, turn_id=batch.turn_id
         ):

@@ -87,7 +87,7 @@ async def turn(
             model=model,
             system=literal_text("You are a test."),
             prompt=(PromptMessage(Role.USER, literal_text("write a file")),),
-            room=Boundless(),
+            window=Boundless(),
         )
     finally:
         await client.close()

@@ -72,7 +72,7 @@ class Priced(ScriptedClient):
 
 
 class Shortening:
-    """A room that can make a prompt shorter once."""
+    """A window that can make a prompt shorter once."""
 
     def __init__(self, *shorter: PromptMessage) -> None:
         self.shorter = shorter
@@ -141,7 +141,7 @@ async def converse(
     tools: Sequence[Tool] = (),
     policy: Policy = OPEN,
     prompt: Sequence[PromptMessage] = (user("hello"),),
-    room: Shortening | None = None,
+    window: Shortening | None = None,
     taken: Turn | None = None,
     rounds_max: int = 25,
     asked: Any = None,
@@ -172,7 +172,7 @@ async def converse(
         model=model,
         system=literal_text("You are a test."),
         prompt=prompt,
-        room=room or Shortening(),
+        window=window or Shortening(),
     )
     return taken
 
@@ -503,10 +503,10 @@ async def test_failures_are_told_apart_and_say_nothing_of_the_provider(
 async def test_a_prompt_that_is_too_long_is_made_shorter_once() -> None:
     too_long = {"is_error": True, "result": "Prompt is too long", "api_error_status": 400}
     refused, accepted = ClaudeCli([], too_long), ClaudeCli([Step("Better.")])
-    taken = await converse(refused, accepted, prompt=(user("long"),), room=Shortening(user("short")))
+    taken = await converse(refused, accepted, prompt=(user("long"),), window=Shortening(user("short")))
     assert (taken.answer, accepted.said) == ("Better.", ["short"])
     with pytest.raises(ContextTooLong):
-        await converse(ClaudeCli([], too_long), ClaudeCli([], too_long), room=Shortening(user("short")))
+        await converse(ClaudeCli([], too_long), ClaudeCli([], too_long), window=Shortening(user("short")))
 
 
 async def test_a_step_that_takes_too_long_ends_the_turn(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -592,7 +592,7 @@ async def ask_real(engine: ClaudeEngine, prompt: Sequence[PromptMessage], taken:
         model=MODEL,
         system=literal_text("You are the keeper of the lighthouse."),
         prompt=prompt,
-        room=Shortening(),
+        window=Shortening(),
     )
 
 

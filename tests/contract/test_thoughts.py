@@ -51,7 +51,7 @@ async def turn(client: LitellmClient, model: str, room: PromptWindow) -> Turn:
     taken = begun_turn()
     steps = Steps(ModelClient(client), registry(tool("look")), Scrubber(), SystemClock(), rounds_max=9)
     system = literal_text("You are a test.")
-    await steps.take_steps(taken, context(), model=model, system=system, prompt=(ASKED,), room=room)
+    await steps.take_steps(taken, context(), model=model, system=system, prompt=(ASKED,), window=room)
     return taken
 
 

@@ -101,7 +101,7 @@ async def test_a_tool_is_called_and_its_error_mended(client: LitellmClient) -> N
         model=MODEL,
         system=literal_text("You switch lamps."),
         prompt=(PromptMessage(Role.USER, literal_text("Make the lamp green.")),),
-        room=Boundless(),
+        window=Boundless(),
     )
     assert kinds(taken.entries) == [
         (Role.ASSISTANT, 1, False),
