@@ -462,7 +462,7 @@ class _Parts:
 def _lender(settings: Settings, bus: RedisBus, store: Store, clock: Clock) -> SecretInjector | None:
     seal = seal_of(settings)
     origins = frozenset(settings.scrub.vault.hosts)
-    return SecretInjector(bus.vault, seal, store.loans, clock, origins=origins) if seal else None
+    return SecretInjector(bus.vault, seal, store.secret_uses, clock, origins=origins) if seal else None
 
 
 def _engine(

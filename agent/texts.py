@@ -10,7 +10,7 @@ from typing import Final
 from agent.limits import USUAL_ANSWER_TOKENS
 from agent.models.requests import StopReason, TokenCount, price_usd
 from gateway.contracts.errors import ContextTooLong, EmptyAnswer, ModelError, ModelTooSlow
-from gateway.contracts.messages import CleanText, DeliveryState, RemovedSecrets, Whereabouts, literal_text
+from gateway.contracts.messages import CleanText, DeliveryProgress, DeliveryState, RemovedSecrets, literal_text
 from gateway.contracts.sessions import Session
 from gateway.contracts.subagents import SubTask
 from gateway.i18n import Words, sentence
@@ -203,7 +203,7 @@ def _live_line(task: SubTask, words: Words, *, now_ms: int) -> str:
 
 
 def where_text(
-    replies: Sequence[Whereabouts],
+    replies: Sequence[DeliveryProgress],
     words: Words,
     *,
     waiting: int,
@@ -228,7 +228,7 @@ def where_text(
     return "\n\n".join(lines)
 
 
-def _whereabouts_line(reply: Whereabouts, words: Words) -> str:
+def _whereabouts_line(reply: DeliveryProgress, words: Words) -> str:
     moment = datetime.fromtimestamp(reply.created_at_ms / 1000, UTC)
     end = words.say(_DELIVERY[reply.state])
     if reply.chunks > 1:

@@ -36,14 +36,14 @@ from gateway.scrub import Scrubber as SecretScrubber
 LINE_CHARS_MAX: Final = 64 * 1024  # of what is printed without ever ending a line; then it is taken for one
 
 
-class _Mouth:
+class _StandardError:
     """This process's way to standard error. One for each process, as the hooks of the interpreter are."""
 
     def __init__(self) -> None:
         self.scrubber: Scrubber = SecretScrubber()
 
 
-_MOUTH: Final = _Mouth()
+_MOUTH: Final = _StandardError()
 
 
 def use_scrubber(scrubber: Scrubber) -> None:

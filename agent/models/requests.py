@@ -87,7 +87,7 @@ class Paid:
         )
 
 
-class Bill:
+class CallCost:
     """The cost of one call in addition to its answer: attempts that broke in the middle, and all of it while
     there is no answer, for it may be cut off at any moment. Nothing if the call is not metered."""
 
@@ -127,7 +127,7 @@ class ModelRequest:
     thoughts: Mapping[str, Thoughts] = field(default_factory=dict, repr=False)
     backoff_s: tuple[float, ...] = MODEL_BACKOFF_S
     permit: Permit = field(default=always, compare=False, repr=False)
-    bill: Bill = field(default_factory=Bill, compare=False, repr=False)
+    bill: CallCost = field(default_factory=CallCost, compare=False, repr=False)
 
     @property
     def has_images(self) -> bool:

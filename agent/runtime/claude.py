@@ -332,7 +332,7 @@ class ClaudeEngine:
         try:
             with TemporaryDirectory(prefix="trivet-claude-") as folder:
                 async with asyncio.timeout(ROUND_TIMEOUT_S) as deadline:
-                    hands = _Hands(
+                    hands = _SdkTools(
                         self._sdk, self._tools, turn, context, hearing, deadline, rounds_max=self._rounds_max
                     )
                     options = self._options(hands.offered(), model, system, said.history, Path(folder))
@@ -431,7 +431,7 @@ def _bare(model: str) -> str:
     return model.removeprefix("anthropic/")
 
 
-class _Hands:
+class _SdkTools:
     """Our tools as the SDK calls them: several at once, under the policy and inside the envelope of the registry, whose
     locks keep apart what writes to one place."""
 

@@ -30,7 +30,7 @@ from agent.tools.questions import (
     ONCE_WORD,
     QUESTION_PREFIX,
     WITHDRAWN,
-    Lasts,
+    Duration,
     answer_to,
     code_in,
     ended_by_choice,
@@ -121,7 +121,7 @@ class ApprovalDecisions:
         if not _may_answer(request.message, role, standing.question):
             _log.info("question.refused", code=code)
             return Decided(words.say(NOT_YOURS_WORD))
-        if lasts is not Lasts.ONCE and not (role is GrantRole.ADMIN and _offers(standing.question, lasts)):
+        if lasts is not Duration.ONCE and not (role is GrantRole.ADMIN and _offers(standing.question, lasts)):
             return Decided(words.say(ONCE_WORD, code=code))
         if standing.is_open:
             standing = await self._settled(request, standing.question)
@@ -159,7 +159,7 @@ def _may_answer(message: InboundMessage, role: GrantRole, question: PutQuestion)
     return role is GrantRole.ADMIN or is_asked
 
 
-def _offers(question: PutQuestion, lasts: Lasts) -> bool:
+def _offers(question: PutQuestion, lasts: Duration) -> bool:
     """Tell whether the question offered this answer, too."""
     answer = answer_to(ControlKind.APPROVE, question.code, lasts)
     return any(choice.command == answer for reply in question.replies for choice in reply.choices)

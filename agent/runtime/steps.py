@@ -17,7 +17,7 @@ from agent.limits import OUTPUT_RAISED, ROUND_TIMEOUT_S
 from agent.models.client import ModelClient
 from agent.models.metering import usage_of, usage_unanswered
 from agent.models.requests import (
-    Bill,
+    CallCost,
     CleanStream,
     ModelAnswer,
     ModelRequest,
@@ -156,7 +156,7 @@ class Steps:
             if anew is None:
                 raise
             messages[:] = anew
-            request = replace(request, messages=tuple(anew), bill=Bill())
+            request = replace(request, messages=tuple(anew), bill=CallCost())
             spoken = await self._hear(turn, request)
         turn.prompt_tokens = spoken.answer.tokens.prompt
         if spoken.is_cut:
@@ -177,7 +177,7 @@ class Steps:
             request,
             messages=(*request.messages, *told),
             completion_tokens_max=self._more(request.model, cut.answer),
-            bill=Bill(),
+            bill=CallCost(),
         )
         _log.info(
             "model.cut_off",

@@ -39,7 +39,7 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True)
-class Exhibit:
+class Result:
     """The result of step `id`, as others may be shown it. `title` names it; `problem` is "" where it is done."""
 
     id: str
@@ -48,7 +48,7 @@ class Exhibit:
     problem: str = ""
 
     @classmethod
-    def of(cls, step_id: str, title: str, ended: Ended) -> Exhibit:
+    def of(cls, step_id: str, title: str, ended: Ended) -> Result:
         """Build the exhibit of a step's end under a title."""
         return cls(step_id, title, ended.text, ended.problem[:ORCHESTRATION_REASON_CHARS_MAX])
 
@@ -62,7 +62,7 @@ class StepOrder:
     sub_type: str
     label: str
     brief: str
-    exhibits: tuple[Exhibit, ...] = ()
+    exhibits: tuple[Result, ...] = ()
     closing: str = ""
     form: CleanText = _NO_FORM
 
@@ -92,7 +92,7 @@ class StepNode:
 
 
 @dataclass(frozen=True, slots=True)
-class Going:
+class UnfinishedGraph:
     """The orchestration goes on: these steps are under way or may begin, in this order. There is at least one."""
 
     orders: tuple[StepOrder, ...]
@@ -103,12 +103,12 @@ class Conclusion:
     """The orchestration is over. `answer` is the final answer where `problem` is "", else what was achieved in
     spite of it; `instead` is what may be done then."""
 
-    answer: tuple[Exhibit, ...]
+    answer: tuple[Result, ...]
     problem: str = ""
     instead: str = ""
 
 
-Move = Going | Conclusion
+Move = UnfinishedGraph | Conclusion
 
 Endings = Mapping[str, Ended]
 """The ended steps, by the ids of their orders."""
@@ -126,7 +126,7 @@ class StepGraph:
 
     nodes: Sequence[StepNode]
     outcome: Conclusion
-    achieved: tuple[Exhibit, ...]
+    achieved: tuple[Result, ...]
     undone: tuple[Undone, ...] = ()
 
 
@@ -145,7 +145,7 @@ class Strategy:
         """Say what now. A step is wanted until it has ended, and there is no outcome before."""
         graph = self.graph(ended)
         ready = _ready(graph.nodes, ended)
-        return Going(ready) if ready else graph.outcome
+        return UnfinishedGraph(ready) if ready else graph.outcome
 
 
 def _ready(nodes: Sequence[StepNode], ended: Endings) -> tuple[StepOrder, ...]:
@@ -176,12 +176,12 @@ def _ready(nodes: Sequence[StepNode], ended: Endings) -> tuple[StepOrder, ...]:
     )
 
 
-def exhibit(step_id: str, title: str, ended: Endings) -> tuple[Exhibit, ...]:
+def exhibit(step_id: str, title: str, ended: Endings) -> tuple[Result, ...]:
     """Return the exhibit of one step, if it has ended."""
-    return (Exhibit.of(step_id, title, ended[step_id]),) if step_id in ended else ()
+    return (Result.of(step_id, title, ended[step_id]),) if step_id in ended else ()
 
 
-def fallen_short(achieved: tuple[Exhibit, ...], shortfall: Shortfall, **values: str | int) -> Conclusion:
+def fallen_short(achieved: tuple[Result, ...], shortfall: Shortfall, **values: str | int) -> Conclusion:
     """Conclude without a result; `values` fill the placeholders of the text for this shortfall."""
     told = SHORTFALLS[shortfall]
     return Conclusion(achieved, told.happened.format_map(values), told.instead)
@@ -231,22 +231,22 @@ def shares(wanted: Sequence[int], room: int) -> list[int]:
     return given
 
 
-def heading(exhibit: Exhibit) -> str:
+def heading(exhibit: Result) -> str:
     """Write the line above the exhibit."""
     return f"## {exhibit.title}{' (FAILED)' if exhibit.problem else ''}"
 
 
-def shown(exhibit: Exhibit, room: int, *, handle: str = "") -> str:
+def shown(exhibit: Result, room: int, *, handle: str = "") -> str:
     """Write the framed text in at most `room` characters. The reason for a failure may be in the words of the sub-agent
     that failed."""
     why = _why(exhibit)[: max(room, 0)]
     return why + abridged(exhibit.text or _NOTHING, room - len(why), handle=handle)
 
 
-def size(exhibit: Exhibit) -> int:
+def size(exhibit: Result) -> int:
     """Count the characters that the uncut text takes."""
     return len(_why(exhibit)) + len(exhibit.text or _NOTHING)
 
 
-def _why(exhibit: Exhibit) -> str:
+def _why(exhibit: Result) -> str:
     return _FAILED.format(problem=exhibit.problem) if exhibit.problem else ""

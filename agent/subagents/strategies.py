@@ -22,7 +22,7 @@ from agent.subagents.steps import (
     Conclusion,
     Ended,
     Endings,
-    Exhibit,
+    Result,
     StepGraph,
     StepNode,
     StepOrder,
@@ -108,7 +108,7 @@ class AskedStrategy:
         """Return the role of that name; a generalist if it is not described."""
         return self.roles.get(name, StepRole(OTHERWISE))
 
-    def role_order(self, id_: str, role: str, prompt: str, label: str, exhibits: tuple[Exhibit, ...] = ()) -> StepOrder:
+    def role_order(self, id_: str, role: str, prompt: str, label: str, exhibits: tuple[Result, ...] = ()) -> StepOrder:
         """Return the step in which `role` does a part that the strategy itself asks for."""
         own = self.role(role)
         brief = brief_of(_PROMPTS[prompt], self.goal, own.task)
@@ -191,12 +191,12 @@ def _why_not(step: AskedStep, ended: Endings) -> str:
     return _NOT_REACHED
 
 
-def _order(asked: AskedStrategy, step: AskedStep, place: str, exhibits: tuple[Exhibit, ...] = ()) -> StepOrder:
+def _order(asked: AskedStrategy, step: AskedStep, place: str, exhibits: tuple[Result, ...] = ()) -> StepOrder:
     label = label_of(f"{place} {step.id}", step.task)
     return StepOrder(step.id, step.sub_type, label, brief_of(_PROMPTS["step"], asked.goal, step.task), exhibits)
 
 
-def _results(steps: Sequence[AskedStep], ended: Endings) -> tuple[Exhibit, ...]:
+def _results(steps: Sequence[AskedStep], ended: Endings) -> tuple[Result, ...]:
     return tuple(found for step in steps for found in exhibit(step.id, f"Step {step.id} ({step.sub_type})", ended))
 
 
@@ -209,7 +209,7 @@ def _missing(last: StepOrder, ended: Endings) -> tuple[Undone, ...]:
     return () if last.id in ended else (Undone(last.id, last.sub_type, _NOT_REACHED),)
 
 
-def _concluded(last: str, who: str, ended: Endings, achieved: tuple[Exhibit, ...]) -> Conclusion:
+def _concluded(last: str, who: str, ended: Endings, achieved: tuple[Result, ...]) -> Conclusion:
     """Return the conclusion where `last`, which makes the answer, has ended."""
     if ended[last].is_done:
         return Conclusion(exhibit(last, last, ended))
@@ -254,7 +254,7 @@ def _debate(asked: AskedStrategy, ended: Endings) -> StepGraph:
     return StepGraph([*nodes, judge], outcome, achieved, _missing(last, ended))
 
 
-def _newest(asked: AskedStrategy, ended: Endings, rounds: int) -> tuple[Exhibit, ...]:
+def _newest(asked: AskedStrategy, ended: Endings, rounds: int) -> tuple[Result, ...]:
     """Return what each side said last in the first `rounds` rounds, and whether it has failed since."""
     found = []
     for side, speaker in enumerate(asked.steps, 1):
@@ -263,7 +263,7 @@ def _newest(asked: AskedStrategy, ended: Endings, rounds: int) -> tuple[Exhibit,
             number = heard[-1] if last.is_done else max(heard[-1] - 1, 1)
             problem = f"it failed in round {heard[-1]}: {last.problem}" if last.problem else ""
             said = Ended(ended[_said(number, side)].text, problem)
-            found.append(Exhibit.of(_said(number, side), f"Side {side}, round {number}: {line_of(speaker.task)}", said))
+            found.append(Result.of(_said(number, side), f"Side {side}, round {number}: {line_of(speaker.task)}", said))
     return tuple(found)
 
 
@@ -313,7 +313,7 @@ def _iteration(asked: AskedStrategy, number: int, iterations: int, ended: Ending
         brief_of(_PROMPTS["draft" if number == 1 else "revision"], asked.goal, author.task),
     )
     if verdict is not None:
-        feedback = Exhibit(before[1], "The review", verdict.feedback or "Not approved; no reason was given.")
+        feedback = Result(before[1], "The review", verdict.feedback or "Not approved; no reason was given.")
         written = replace(written, exhibits=(*exhibit(before[0], "Your last draft", ended), feedback))
     reviewed = StepOrder(
         review,
@@ -374,7 +374,7 @@ def _hierarchical(asked: AskedStrategy, ended: Endings) -> StepGraph:
         for name, part in zip(names, parts, strict=False)
     ]
     results = (  # what came of each part, after what was asked: a lead's words are framed, as a worker's are
-        Exhibit.of(
+        Result.of(
             name,
             f"{name.capitalize()} ({part.sub_type})",
             Ended(f"[asked: {line_of(part.task)}]\n{ended[name].text}", ended[name].problem),

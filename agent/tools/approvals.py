@@ -23,7 +23,7 @@ from agent.tools.questions import (
     TURN_LABEL,
     WITH_THE_TURN,
     WITHDRAWN,
-    Lasts,
+    Duration,
     admins_asked_text,
     always_text,
     answer_to,
@@ -243,10 +243,10 @@ class ChatApprovals:
     async def _keep(self, lasting: Lasting, answer: ControlRequest) -> None:
         """Remember what an admin approved beyond this call."""
         approval, lasts = lasting.approval, lasts_of(answer.message.text)
-        if lasts is Lasts.ALWAYS:
+        if lasts is Duration.ALWAYS:
             given = replace(approval, approved_by=str(answer.message.author), approved_at_ms=self._clock.now_ms())
             await retry_until_available(lambda: self._store.access.put_place_approval(given))
-        is_every_call = lasts is Lasts.TURN or (lasts is Lasts.ALWAYS and not approval.digest)
+        is_every_call = lasts is Duration.TURN or (lasts is Duration.ALWAYS and not approval.digest)
         if is_every_call and lasting.of_turn is not None:
             lasting.of_turn.add(approval.tool)
         _log.info("question.kept", tool=approval.tool, lasts=lasts.value)
@@ -341,11 +341,11 @@ class ChatApprovals:
             return "", ()
         told = [always_text(code, lasting.approval, words)]
         label = words.say(ALWAYS_LABELS[question.goes_to_admins])
-        choices = [Choice(label, self._command(ControlKind.APPROVE, code, Lasts.ALWAYS))]
+        choices = [Choice(label, self._command(ControlKind.APPROVE, code, Duration.ALWAYS))]
         if lasting.of_turn is not None:
             told.insert(0, turn_text(code, lasting.approval.tool, words))
-            choices.insert(0, Choice(words.say(TURN_LABEL), self._command(ControlKind.APPROVE, code, Lasts.TURN)))
+            choices.insert(0, Choice(words.say(TURN_LABEL), self._command(ControlKind.APPROVE, code, Duration.TURN)))
         return " ".join(told), tuple(choices)
 
-    def _command(self, kind: ControlKind, code: str, lasts: Lasts = Lasts.ONCE) -> CleanText:
+    def _command(self, kind: ControlKind, code: str, lasts: Duration = Duration.ONCE) -> CleanText:
         return self._scrubber.scrub(answer_to(kind, code, lasts))

@@ -21,7 +21,7 @@ QUESTION_PREFIX: Final = "ask:"
 """The prefix of the ids of questions, and of all that belongs to them."""
 
 
-class Lasts(StrEnum):
+class Duration(StrEnum):
     """The duration of an approval: the word after the code."""
 
     ONCE = ""
@@ -76,7 +76,7 @@ def _escaped(char: str) -> str:
     return json.dumps(char)[1:-1] if char != _ASCII_MAX else r"\u007f"
 
 
-def answer_to(kind: ControlKind, code: str, lasts: Lasts) -> str:
+def answer_to(kind: ControlKind, code: str, lasts: Duration) -> str:
     """Write what people answer."""
     return f"/{kind.value} {code} {lasts.value}".rstrip()
 
@@ -87,10 +87,10 @@ def code_in(kind: ControlKind, argument: str) -> str:
     return found[1].upper() if found and (kind is ControlKind.APPROVE or not found[2]) else ""
 
 
-def lasts_of(answer: str) -> Lasts:
+def lasts_of(answer: str) -> Duration:
     """Read for how long an answer with a code counts: its last word says so."""
     last = answer.strip().lower().rpartition(" ")[2]
-    return next((lasts for lasts in Lasts if lasts.value == last), Lasts.ONCE)
+    return next((lasts for lasts in Duration if lasts.value == last), Duration.ONCE)
 
 
 def question_text(text: str, code: str, words: Words, *, minutes: int, more: str = "") -> str:
@@ -151,7 +151,7 @@ def ended_text(question: str, ending: str) -> str:
     return f"{asked}\n\n{ending}"
 
 
-def ending_by(kind: ControlKind, lasts: Lasts, name: str, words: Words) -> str:
+def ending_by(kind: ControlKind, lasts: Duration, name: str, words: Words) -> str:
     """Say how a person settled the question."""
     return words.say(_SETTLED[kind, lasts], name=plain_name(name, words))
 
@@ -162,12 +162,12 @@ def ended_by_choice(label: str, name: str, words: Words) -> str:
 
 
 _SETTLED: Final = {
-    (ControlKind.APPROVE, Lasts.ONCE): sentence("**Approved** by {name}."),
-    (ControlKind.APPROVE, Lasts.TURN): sentence("**Approved for this turn** by {name}."),
-    (ControlKind.APPROVE, Lasts.ALWAYS): sentence(
+    (ControlKind.APPROVE, Duration.ONCE): sentence("**Approved** by {name}."),
+    (ControlKind.APPROVE, Duration.TURN): sentence("**Approved for this turn** by {name}."),
+    (ControlKind.APPROVE, Duration.ALWAYS): sentence(
         "**Approved for good in that place** by {name}. `/place` shows it there, and takes it back."
     ),
-    (ControlKind.DENY, Lasts.ONCE): sentence("**Denied** by {name}."),
+    (ControlKind.DENY, Duration.ONCE): sentence("**Denied** by {name}."),
 }
 
 ASKED_FOR: Final = sentence("`{person}` asks for something that an admin has to approve.")

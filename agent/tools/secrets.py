@@ -22,14 +22,14 @@ from agent.tools.tool import Tool, ToolContext
 from gateway.bus.files import Vault
 from gateway.contracts.errors import ToolError
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import Loan, SecretName
+from gateway.contracts.messages import SecretName, SecretUse
 from gateway.contracts.ports import Clock
 from gateway.scrub.known import without_injected
 from gateway.scrub.placeholder import LIKENESS
 from gateway.scrub.vault import Seal, Unreadable
 
 if TYPE_CHECKING:
-    from gateway.store.audit import LoanStore
+    from gateway.store.audit import SecretAudit
 
 
 _INSTEAD: Final = "Leave it out, or tell the user which secret belongs where, so that the user puts it there."
@@ -124,10 +124,10 @@ class SecretInjector:
     one may leave it in a file that the next one reads.
     """
 
-    def __init__(self, vault: Vault, seal: Seal, loans: LoanStore, clock: Clock, *, origins: frozenset[str]) -> None:
+    def __init__(self, vault: Vault, seal: Seal, uses: SecretAudit, clock: Clock, *, origins: frozenset[str]) -> None:
         self._vault = vault
         self._seal = seal
-        self._loans = loans
+        self._uses = uses
         self._clock = clock
         self._origins = origins
         self._lately: OrderedDict[SessionKey, tuple[float, dict[str, str]]] = OrderedDict()
@@ -175,7 +175,7 @@ class SecretInjector:
         except Unreadable as error:
             raise not_available(placeholders[0], tool.spec.name) from error
         now_ms = self._clock.now_ms()
-        await self._loans.record([Loan(name, tool.spec.name, context.turn_id, now_ms) for name in names])
+        await self._uses.record([SecretUse(name, tool.spec.name, context.turn_id, now_ms) for name in names])
         self._note(context.key, lent)
         _log.info("secret.lent", person=str(person), tool=tool.spec.name, secrets=placeholders)
         return lent

@@ -174,7 +174,7 @@ ORIGINAL: Final = "@original"
 _TOO_MANY: Final = 429
 
 
-class _Impatient:
+class _RateLimitedSession:
     """The HTTP session that the SDK needs. Raises `discord.RateLimited` where Discord wants us to wait for long."""
 
     def __init__(self, session: aiohttp.ClientSession) -> None:
@@ -192,7 +192,7 @@ def hook_of(client: discord.Client, token: str) -> discord.Webhook:
     """Build the webhook of an interaction; the SDK's own maker of webhooks makes none that may whisper."""
     payload: Any = {"id": client.application_id, "type": discord.WebhookType.application.value, "token": token}
     made = discord.Webhook.from_state(payload, client._connection)
-    made.session = cast(aiohttp.ClientSession, _Impatient(made.session))
+    made.session = cast(aiohttp.ClientSession, _RateLimitedSession(made.session))
     return made
 
 

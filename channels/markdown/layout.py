@@ -54,13 +54,13 @@ def weave(pieces: Iterable[Piece], signs: Mapping[Mark, str], *, needs_border: C
 
     `needs_border(char)` says that a sign does not work directly next to `char`.
     """
-    weaver = _Weaver(signs, needs_border)
+    weaver = _MarkWriter(signs, needs_border)
     for piece in pieces:
         weaver.add(piece)
     return weaver.finish()
 
 
-class _Weaver:
+class _MarkWriter:
     def __init__(self, signs: Mapping[Mark, str], needs_border: Callable[[str], bool]) -> None:
         self._signs = signs
         self._needs_border = needs_border

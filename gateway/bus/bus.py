@@ -18,7 +18,7 @@ from gateway.bus.cluster import Cluster, NodeClients, NodeResolver, client_of_ow
 from gateway.bus.control import Control
 from gateway.bus.deliveries import Deliveries
 from gateway.bus.files import Files, Vault
-from gateway.bus.heartbeat import Beating, Heartbeat, ProcessName
+from gateway.bus.heartbeat import Heartbeat, HeartbeatTimes, ProcessName
 from gateway.bus.inbound import Inbound
 from gateway.bus.inspection import INSTALLATION_FIELD, check_server, refuse_foreign
 from gateway.bus.keys import CLUSTER_SHARDS, InstallationNames, ShardKeys
@@ -117,7 +117,7 @@ class RedisBus:
         *,
         on_cancel: Callable[[Cancel], None],
         on_lost: Callable[[], None],
-        beating: Beating = Beating(),  # noqa: B008 - frozen
+        beating: HeartbeatTimes = HeartbeatTimes(),  # noqa: B008 - frozen
     ) -> Heartbeat:
         """Return the heartbeat of a registered worker, for `async with`."""
         return Heartbeat(self._shards, self.lanes, worker, on_cancel=on_cancel, on_lost=on_lost, beating=beating)

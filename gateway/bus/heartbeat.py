@@ -38,7 +38,7 @@ _DEAD_STATES: Final = frozenset("ZXx")
 
 
 @dataclass(frozen=True, slots=True)
-class Beating:
+class HeartbeatTimes:
     """The times of a heartbeat: how often it beats, how long a beat lasts, how long the event loop may stop."""
 
     lease_ttl_s: float = LEASE_TTL_S
@@ -62,7 +62,7 @@ class Heartbeat:
         *,
         on_cancel: Callable[[Cancel], None],
         on_lost: Callable[[], None],
-        beating: Beating,
+        beating: HeartbeatTimes,
     ) -> None:
         self._shards = shards
         self._lanes = lanes
@@ -139,7 +139,7 @@ class _ShardBeat:
         *,
         on_cancel: Callable[[Cancel], None],
         on_lost: Callable[[], None],
-        beating: Beating,
+        beating: HeartbeatTimes,
     ) -> None:
         self._connect = connect
         self._leases = leases

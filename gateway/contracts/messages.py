@@ -282,7 +282,7 @@ class Receipt:
 
 
 @dataclass(frozen=True, slots=True)
-class Whereabouts:
+class DeliveryProgress:
     """The progress of one committed reply, as SQL knows it.
 
     While no receipt is written the state is PENDING and no chunk counts as sent; the ledger on the bus
@@ -329,7 +329,7 @@ class TurnTrace:
     started_at_ms: int
     finished_at_ms: int
     messages: tuple[MessageTrace, ...]
-    replies: tuple[Whereabouts, ...]
+    replies: tuple[DeliveryProgress, ...]
 
 
 class ControlKind(StrEnum):
@@ -515,7 +515,7 @@ class SealedSecret:
 
 
 @dataclass(frozen=True, slots=True)
-class Loan:
+class SecretUse:
     """A tool was given a secret: when, whose, which tool, in which turn. What the secret was nobody can tell."""
 
     name: SecretName

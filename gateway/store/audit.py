@@ -8,7 +8,7 @@ from typing import Final
 
 from sqlalchemy import Executable, bindparam, delete, select
 
-from gateway.contracts.messages import Loan
+from gateway.contracts.messages import SecretUse
 from gateway.limits import AUDIT_KEPT
 from gateway.store.engine import Aggregate, Connection, InsertInto, Values, per_dialect, write
 from gateway.store.tables import access_revision, audit, loans
@@ -74,12 +74,12 @@ class AuditStore(Aggregate):
 _RECORD: Final = loans.insert()
 
 
-class LoanStore(Aggregate):
+class SecretAudit(Aggregate):
     """Says of every secret that a tool was given who had it given to which tool, never what it was. Raises
     `StoreUnavailable`."""
 
     @write
-    def record(self, connection: Connection, lent: Sequence[Loan]) -> None:
+    def record(self, connection: Connection, lent: Sequence[SecretUse]) -> None:
         """Write it down, before it happens."""
         connection.execute(
             _RECORD,

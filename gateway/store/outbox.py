@@ -29,13 +29,13 @@ from gateway.contracts.messages import (
     Button,
     Choice,
     CleanText,
+    DeliveryProgress,
     DeliveryState,
     PressState,
     Receipt,
     RedeemedButton,
     Reply,
     ReplyKind,
-    Whereabouts,
 )
 from gateway.contracts.sessions import FileContent
 from gateway.store.engine import (
@@ -160,12 +160,12 @@ def unsent(connection: Connection, key: SessionKey, turn_ids: Sequence[str]) -> 
     return tuple(to_reply(row) for row in rows)
 
 
-def of_turn(connection: Connection, turn_id: str) -> list[Whereabouts]:
+def of_turn(connection: Connection, turn_id: str) -> list[DeliveryProgress]:
     """Tell how far the replies of one turn came, in their order."""
     return [to_whereabouts(row) for row in connection.execute(_OF_TURN, {"turn": turn_id})]
 
 
-def notice(connection: Connection, reply_id: str) -> tuple[SessionKey, Whereabouts] | None:
+def notice(connection: Connection, reply_id: str) -> tuple[SessionKey, DeliveryProgress] | None:
     """Find a reply that no turn made, and whom it went to; of one that a channel made there is but its receipt."""
     if row := connection.execute(_OF_NO_TURN, {"reply": reply_id}).one_or_none():
         return SessionKey.parse(row.key), to_whereabouts(row)
@@ -320,9 +320,9 @@ def from_receipt(receipt: Receipt, *, now_ms: int) -> Values:
     }
 
 
-def to_whereabouts(row: Row[Any]) -> Whereabouts:
+def to_whereabouts(row: Row[Any]) -> DeliveryProgress:
     """Read a row of `outbox` joined with its receipt, which may be missing."""
-    return Whereabouts(
+    return DeliveryProgress(
         reply_id=row.id,
         turn_id=row.turn_id,
         channel=address_from_text(row.address).channel,
@@ -336,9 +336,9 @@ def to_whereabouts(row: Row[Any]) -> Whereabouts:
     )
 
 
-def receipt_whereabouts(row: Row[Any]) -> Whereabouts:
+def receipt_whereabouts(row: Row[Any]) -> DeliveryProgress:
     """Read a row of `deliveries` alone: nobody wrote down when the reply was made."""
-    return Whereabouts(
+    return DeliveryProgress(
         reply_id=row.reply_id,
         turn_id="",
         channel=row.channel,
@@ -425,7 +425,7 @@ class OutboxStore(Aggregate):
                 _forget_files(connection, with_files)
 
     @read
-    def recent(self, connection: Connection, key: SessionKey | None, *, limit: int) -> Sequence[Whereabouts]:
+    def recent(self, connection: Connection, key: SessionKey | None, *, limit: int) -> Sequence[DeliveryProgress]:
         """Tell how far the newest replies of a key came (None: of all keys), newest first."""
         page = {"page_limit": max(limit, 0)}
         rows = (

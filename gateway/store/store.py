@@ -13,7 +13,7 @@ from gateway.contracts.ports import Clock
 from gateway.limits import INSTALLATION_CHARS, SQLITE_BUSY_TIMEOUT_S
 from gateway.store.access import AccessStore
 from gateway.store.accounts import LinkStore
-from gateway.store.audit import AuditStore, LoanStore
+from gateway.store.audit import AuditStore, SecretAudit
 from gateway.store.engine import (
     Aggregate,
     Connection,
@@ -65,7 +65,7 @@ class Store(Aggregate):
         self.memories = MemoryStore(database, clock)
         self.people = PeopleStore(database, clock)
         self.schedules = ScheduleStore(database, clock)
-        self.loans = LoanStore(database, clock)
+        self.secret_uses = SecretAudit(database, clock)
         self.audit = AuditStore(database, clock)
         self.links = LinkStore(database, clock)
         self.buttons = ButtonStore(database, clock)

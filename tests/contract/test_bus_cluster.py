@@ -8,7 +8,7 @@ import pytest
 
 from gateway.bus.bus import open_bus
 from gateway.bus.cluster import owners_in, slot_of
-from gateway.bus.heartbeat import Beating
+from gateway.bus.heartbeat import HeartbeatTimes
 from gateway.bus.keys import CLUSTER_SHARDS, ShardKeys, shard_number
 from gateway.bus.server import ServerNode
 from gateway.bus.shards import BusCaps
@@ -102,7 +102,7 @@ async def test_a_lease_that_one_shard_lost_is_taken_again_there(cluster: Cluster
     await claim_one(bus)
     cancelled: asyncio.Queue[Cancel] = asyncio.Queue()
     lost = asyncio.Event()
-    beating = Beating(lease_ttl_s=60, every_s=0.02)
+    beating = HeartbeatTimes(lease_ttl_s=60, every_s=0.02)
     async with bus.heartbeat("w1", on_cancel=cancelled.put_nowait, on_lost=lost.set, beating=beating) as pulse:
         owner_of(cluster).ask("ZREM", SHARD.workers, "w1")
         async with asyncio.timeout(20):

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gateway.bus.bus import RedisBus
-from gateway.bus.heartbeat import Beating, Heartbeat
+from gateway.bus.heartbeat import Heartbeat, HeartbeatTimes
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.ports import Cancel, CancelKind, Claim
 from tests.parts.bus_samples import ANNA, control, message
@@ -64,7 +64,7 @@ class Worker:
         self.is_cancelled.set()
 
     def pulse(self, bus: RedisBus, *, lease_ttl_s: float = 60, loop_dead_after_s: float = 20) -> Heartbeat:
-        beating = Beating(lease_ttl_s, 0.01, loop_dead_after_s)
+        beating = HeartbeatTimes(lease_ttl_s, 0.01, loop_dead_after_s)
         return bus.heartbeat("w1", on_cancel=self.cancel, on_lost=self.is_lost.set, beating=beating)
 
 

@@ -33,11 +33,11 @@ from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
 from gateway.config.tools import ToolSettings
 from gateway.contracts.ids import WORKSPACES, SessionKey
-from gateway.contracts.messages import Loan, RemovedSecrets, SecretName
+from gateway.contracts.messages import RemovedSecrets, SecretName, SecretUse
 from gateway.scrub import Scrubber
 from gateway.scrub.placeholder import PLACEHOLDER
 from gateway.scrub.vault import Seal
-from gateway.store.audit import LoanStore
+from gateway.store.audit import SecretAudit
 from gateway.store.foreign import ForeignDatabases
 from tests.parts.agents import message
 from tests.parts.tooling import OPEN, People, context, tool
@@ -96,18 +96,18 @@ async def sent(bus: RedisBus, text: str, key: str = ANNA, *, ttl_s: int = 60, us
 
 
 class Book:
-    """`LoanStore` in a list."""
+    """`SecretAudit` in a list."""
 
     def __init__(self) -> None:
-        self.loans: list[Loan] = []
+        self.loans: list[SecretUse] = []
 
-    async def record(self, loans: Sequence[Loan]) -> None:
+    async def record(self, loans: Sequence[SecretUse]) -> None:
         self.loans += loans
 
 
 def lender(bus: RedisBus, *origins: str, key: str = KEY, book: Book | None = None) -> SecretInjector:
     return SecretInjector(
-        bus.vault, Seal(key), cast(LoanStore, book or Book()), SystemClock(), origins=frozenset(origins)
+        bus.vault, Seal(key), cast(SecretAudit, book or Book()), SystemClock(), origins=frozenset(origins)
     )
 
 
@@ -159,7 +159,7 @@ class TestWhoGetsWhat:
 
     async def test_it_is_written_down_who_gave_what_to_which_tool_before_it_runs(self, bus: RedisBus) -> None:
         handle, book = await sent(bus, f"token {SECRET}"), Book()
-        seen: dict[str, list[Loan]] = {}
+        seen: dict[str, list[SecretUse]] = {}
         tools = registry(echo(lambda _: str(seen.setdefault("then", [*book.loans]))), lender=lender(bus, book=book))
         await run(tools, "echo", secret=handle)
         (loan,) = seen["then"]

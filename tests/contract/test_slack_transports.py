@@ -15,7 +15,7 @@ import pytest
 
 from channels.core import attempt
 from channels.emulators.slack import SlackEmulator
-from channels.emulators.slack.delivery import Parcel, signature
+from channels.emulators.slack.delivery import EventDelivery, signature
 from channels.slack import limits
 from channels.slack.adapter import SlackAdapter
 from gateway.bus.bus import RedisBus
@@ -160,7 +160,7 @@ async def test_an_envelope_of_which_the_sdk_makes_no_request_is_acknowledged(bus
     async with slack_town() as town, town.line(bus):
         stage = town.stage
         assert isinstance(stage, SlackEmulator)
-        assert await stage.sockets.attempt(Parcel("events_api", payload), number=0, reason="") is None
+        assert await stage.sockets.attempt(EventDelivery("events_api", payload), number=0, reason="") is None
 
 
 async def test_a_post_that_slack_does_not_name_is_looked_up_and_not_repeated(

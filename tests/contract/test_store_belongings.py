@@ -21,12 +21,12 @@ from gateway.contracts.messages import (
     CleanText,
     DeliveryState,
     InboundMessage,
-    Loan,
     Quote,
     QuoteKind,
     Reply,
     ReplyKind,
     SecretName,
+    SecretUse,
     literal_text,
 )
 from gateway.contracts.sessions import Grant, GrantRole, OpenSession, Session, Todo, TodoState, Usage, UsagePurpose
@@ -67,7 +67,7 @@ async def live(store: Store, key: SessionKey, sign: str) -> None:
     await store.turns.commit(outcome(start, f"turn-{key}-paid", [message], fence=9, usage=(call(key, 10, 1, 0.5),)))
     await store.outbox.record_receipts([ended(f"turn-{key}-paid:0", DeliveryState.SENT, key=key)])
     secret = SecretName(key, key.owner, f"[redacted:named#{len(sign):06x}]")
-    await store.loans.record([Loan(secret, "shell", f"turn-{key}-paid", at_ms=8_000)])
+    await store.secret_uses.record([SecretUse(secret, "shell", f"turn-{key}-paid", at_ms=8_000)])
     await _delegate(store, session, sign)
     left = says(key, f"{sign} is not answered", id_=f"{key}#left", author=sign)
     await begin(store, f"turn-{key}-left", [left], fence=10)

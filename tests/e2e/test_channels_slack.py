@@ -6,7 +6,7 @@ import pytest
 
 from channels.core.adapter import CONNECTED
 from channels.emulators.slack import SlackEmulator
-from channels.emulators.slack.delivery import Parcel
+from channels.emulators.slack.delivery import EventDelivery
 from channels.emulators.stage import PlaceKind
 from channels.slack.adapter import SlackAdapter
 from channels.slack.connection import SlackEndpoint
@@ -117,7 +117,9 @@ async def test_a_message_without_a_proper_time_is_acknowledged_and_forgotten(
     events = [broken | {"ts": "yesterday"}, broken | {"ts": "1.000001", "thread_ts": "yesterday"}]
     async with town.line(bus):
         for event in events:
-            stage.delivery.send(Parcel("events_api", {"type": "event_callback", "team_id": "T1", "event": event}))
+            stage.delivery.send(
+                EventDelivery("events_api", {"type": "event_callback", "team_id": "T1", "event": event})
+            )
         await stage.say(town.ann.id, town.group.id, "hello", mention_bot=True)
         await town.until_answers(1, town.group)
         await until(lambda: len(stage.sockets.acknowledged) >= len(events) + 2)

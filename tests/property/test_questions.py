@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.tools.questions import Lasts, answer_to, code_in, ending_by, lasts_of, question_text, tool_question, visible
+from agent.tools.questions import (
+    Duration,
+    answer_to,
+    code_in,
+    ending_by,
+    lasts_of,
+    question_text,
+    tool_question,
+    visible,
+)
 from channels.markdown.parse import parse
 from channels.markdown.tree import Fence, Paragraph
 from gateway.contracts.messages import ControlKind
@@ -56,7 +65,7 @@ def test_what_people_write_is_shown_as_it_is(text: str) -> None:
 
 
 def test_a_name_formats_nothing() -> None:
-    ended = ending_by(ControlKind.APPROVE, Lasts.ONCE, "**Ann** [x](https://e)\n# B", ENGLISH)
+    ended = ending_by(ControlKind.APPROVE, Duration.ONCE, "**Ann** [x](https://e)\n# B", ENGLISH)
     assert ended == "**Approved** by Ann x https e B."
 
 
@@ -67,10 +76,10 @@ def test_the_words_that_answer_stand_below() -> None:
 
 
 @pytest.mark.parametrize("kind", [ControlKind.APPROVE, ControlKind.DENY])
-@pytest.mark.parametrize("lasts", Lasts)
-def test_an_answer_is_read_as_it_is_written_and_nothing_is_denied_for_good(kind: ControlKind, lasts: Lasts) -> None:
+@pytest.mark.parametrize("lasts", Duration)
+def test_an_answer_is_read_as_it_is_written_and_nothing_is_denied_for_good(kind: ControlKind, lasts: Duration) -> None:
     answer = answer_to(kind, "K7QM2PXA", lasts)
-    is_known = kind is ControlKind.APPROVE or lasts is Lasts.ONCE
+    is_known = kind is ControlKind.APPROVE or lasts is Duration.ONCE
     assert code_in(kind, answer.partition(" ")[2]) == ("K7QM2PXA" if is_known else "")
     assert lasts_of(answer) is lasts
     assert lasts_of(f"{answer.upper()} \n") is lasts

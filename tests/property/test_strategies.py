@@ -20,7 +20,7 @@ from agent.limits import (
     SUBAGENT_RESULTS_CHARS_MAX,
 )
 from agent.subagents.orchestration import Account, StepRow
-from agent.subagents.steps import Conclusion, Ended, Exhibit, StepOrder, Strategy, prompt_of, shares
+from agent.subagents.steps import Conclusion, Ended, Result, StepOrder, Strategy, prompt_of, shares
 from agent.subagents.strategies import read_verdict, schema, strategy_of
 from agent.tools.results import abridged
 from gateway.contracts.errors import ToolError
@@ -90,7 +90,7 @@ def strategy(call: Mapping[str, Any]) -> Strategy:
     return strategy_of(arguments, TYPES)
 
 
-class Played:
+class PlatformRun:
     """One orchestration from its beginning to its outcome, its sub-agents ending as `data` says, in any order."""
 
     def __init__(self, strategy: Strategy, data: st.DataObject) -> None:
@@ -122,7 +122,7 @@ def check_assignment(assignment: StepOrder, ended: Mapping[str, Ended]) -> None:
     check_exhibits(assignment.exhibits, ended)
 
 
-def check_exhibits(exhibits: tuple[Exhibit, ...], ended: Mapping[str, Ended]) -> None:
+def check_exhibits(exhibits: tuple[Result, ...], ended: Mapping[str, Ended]) -> None:
     for exhibit in exhibits:
         assert ended[exhibit.id].is_done or exhibit.problem
 
@@ -134,7 +134,7 @@ def test_a_strategy_ends_within_its_bounds_and_hands_failures_on_as_failures(
 ) -> None:
     chosen = strategy(call)
     assert chosen.children_max <= CHILDREN_MAX
-    played = Played(chosen, data)
+    played = PlatformRun(chosen, data)
     check_exhibits(played.outcome.answer, played.ended)
     if not played.outcome.problem:
         assert played.outcome.answer
@@ -150,7 +150,7 @@ def test_a_graph_runs_what_it_can_and_nothing_before_what_it_needs(
     drawn: list[Mapping[str, Any]], data: st.DataObject
 ) -> None:
     """A step is run exactly when all that it needs is done; the graph succeeds exactly when all of it is."""
-    played = Played(strategy({"strategy": "graph", "steps": drawn}), data)
+    played = PlatformRun(strategy({"strategy": "graph", "steps": drawn}), data)
     needs: dict[str, list[str]] = {step["id"]: step["needs"] for step in drawn}
     for name, needed in needs.items():
         can_run = all(need in played.ended and played.ended[need].is_done for need in needed)
@@ -165,7 +165,7 @@ def test_a_graph_runs_what_it_can_and_nothing_before_what_it_needs(
 @given(st.integers(1, ORCHESTRATION_ITERATIONS_MAX), st.data())
 @settings(max_examples=80)
 def test_work_is_approved_only_by_a_verdict(iterations: int, data: st.DataObject) -> None:
-    played = Played(strategy({"strategy": "review", "rounds": iterations}), data)
+    played = PlatformRun(strategy({"strategy": "review", "rounds": iterations}), data)
     newest = list(played.ended.values())[-1]
     verdict = read_verdict(newest.text) if newest.is_done else None
     by_reviewer = list(played.ended)[-1].startswith("review")
@@ -180,7 +180,7 @@ def test_an_account_fits_wherever_the_orchestration_ended(
     call: Mapping[str, Any], data: st.DataObject, ends: int
 ) -> None:
     """Also where it was cut short: what there is is shown, and what is missing is named."""
-    played = Played(strategy(call), data)
+    played = PlatformRun(strategy(call), data)
     ended = dict(list(played.ended.items())[:ends])
     begun = {name: played.begun[name] for name in ended}
     is_short = len(ended) < len(played.ended)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from agent.tools.files.journal import FileStep, FolderMade, Journal, Moved, Written, perform
-from agent.tools.files.patch import Looks, apply_hunks, parse_patch
+from agent.tools.files.patch import ComparisonBudget, apply_hunks, parse_patch
 from agent.tools.files.workspace import Workspace
 from gateway.contracts.errors import ToolError
 
@@ -110,7 +110,7 @@ def test_a_diff_turns_the_old_text_into_the_new(old: str, new: str) -> None:
         return
     (patch,) = parse_patch(f"diff --git a/x b/x\nindex 1..2 100644\n{text}\n\nThat is all.\n")
     assert (patch.source, patch.target) == ("x", "x")
-    assert apply_hunks("x", old, patch.hunks, Looks()) == new
+    assert apply_hunks("x", old, patch.hunks, ComparisonBudget()) == new
 
 
 @given(texts, texts)
@@ -124,14 +124,14 @@ def test_wrong_counts_and_a_wrong_place_in_the_header_do_no_harm(old: str, new: 
     wrong = "\n".join("@@ -7,1 +9,9 @@" if row.startswith("@@ -") else row for row in text.split("\n"))
     (patch,) = parse_patch(wrong)
     if all(hunk.old for hunk in patch.hunks):
-        assert apply_hunks("x", old, patch.hunks, Looks()) == new
+        assert apply_hunks("x", old, patch.hunks, ComparisonBudget()) == new
 
 
 @given(st.text(max_size=300))
 def test_any_text_is_a_patch_or_is_refused(text: str) -> None:
     with suppress(ToolError):
         for patch in parse_patch(f"--- a\n+++ a\n@@ -1 +1 @@\n{text}"):
-            apply_hunks("a", text, patch.hunks, Looks())
+            apply_hunks("a", text, patch.hunks, ComparisonBudget())
 
 
 class JournalMachine(RuleBasedStateMachine):

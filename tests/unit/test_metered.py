@@ -11,7 +11,7 @@ import pytest
 from agent.models.client import ModelClient
 from agent.models.metering import Planned
 from agent.models.requests import (
-    Bill,
+    CallCost,
     EmbeddingAnswer,
     EmbeddingRequest,
     ModelAnswer,
@@ -178,7 +178,7 @@ async def cut_off_where(desk: Desk, *steps: Step) -> ModelRequest:
         hangs.set()
         await asyncio.Event().wait()
 
-    request = replace(REQUEST, bill=Bill())
+    request = replace(REQUEST, bill=CallCost())
     call = asyncio.create_task(ask(metered(desk, [*steps, hang]), request))
     await hangs.wait()
     call.cancel()
@@ -198,10 +198,10 @@ async def test_a_bill_holds_what_nobody_has_an_answer_for(is_open: bool) -> None
     """The same that is counted where there are limits; the answer says for itself what it cost."""
     request = await cut_off_where(Desk(is_open=is_open), TextDelta("word"))
     assert request.bill.unanswered == Paid(PROMPT_TOKENS, 2, PROMPT_TOKENS * 1e-6 + 2e-5)
-    answered = replace(REQUEST, bill=Bill())
+    answered = replace(REQUEST, bill=CallCost())
     await ask(metered(Desk(is_open=is_open), [TextDelta("word"), ModelUnavailable("cut")], [ANSWER]), answered)
     assert answered.bill.unanswered == Paid(PROMPT_TOKENS, 2, PROMPT_TOKENS * 1e-6 + 2e-5)
-    refused = replace(REQUEST, bill=Bill())
+    refused = replace(REQUEST, bill=CallCost())
     with pytest.raises(ModelRejected):
         await ask(metered(Desk(is_open=is_open), [ModelRejected("x")]), refused)
     assert refused.bill.unanswered == Paid()
@@ -217,7 +217,7 @@ async def test_an_answer_that_is_being_settled_is_on_the_bill_until_it_is_handed
             self.settling.set()
             await asyncio.Event().wait()
 
-    desk, request = Slow(), replace(REQUEST, bill=Bill())
+    desk, request = Slow(), replace(REQUEST, bill=CallCost())
     call = asyncio.create_task(ask(metered(desk, [ANSWER]), request))
     await desk.settling.wait()
     call.cancel()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from agent.subagents.steps import Conclusion, Ended, Going, StepOrder, Strategy, prompt_of
+from agent.subagents.steps import Conclusion, Ended, StepOrder, Strategy, UnfinishedGraph, prompt_of
 from agent.subagents.strategies import BadParts, ReviewVerdict, read_parts, read_verdict, schema, strategy_of
 from gateway.contracts.errors import ToolError
 from tests.parts.strategies import APPROVED, TYPES, asked, parts, refused, sides, step
@@ -19,7 +19,7 @@ FAILED = Ended("half of it", "failed: killed_by_signal_9")
 
 def wanted(strategy: Strategy, ended: Mapping[str, Ended]) -> Mapping[str, StepOrder]:
     move = strategy.move(ended)
-    assert isinstance(move, Going), move
+    assert isinstance(move, UnfinishedGraph), move
     return {assignment.id: assignment for assignment in move.orders}
 
 

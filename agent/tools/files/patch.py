@@ -37,7 +37,7 @@ class FilePatch:
 
 
 @dataclass(slots=True)
-class Looks:
+class ComparisonBudget:
     """The number of lines that the hunks of one patch may still be compared with, away from their headers' places."""
 
     left: int = PATCH_LOOKS_MAX
@@ -57,7 +57,7 @@ def parse_patch(text: str) -> tuple[FilePatch, ...]:
     return patches
 
 
-def apply_hunks(path: str, text: str, hunks: Sequence[Hunk], looks: Looks) -> str:
+def apply_hunks(path: str, text: str, hunks: Sequence[Hunk], budget: ComparisonBudget) -> str:
     """Apply every hunk to the text. Raises `ToolError` if one does not fit; then nothing is changed."""
     if text.count("\n") > PATCH_LINES_MAX:
         raise ToolError(f"{path} has more than {PATCH_LINES_MAX} lines: too long to be patched")
@@ -65,7 +65,7 @@ def apply_hunks(path: str, text: str, hunks: Sequence[Hunk], looks: Looks) -> st
     shift = 0
     for number, hunk in enumerate(hunks, 1):
         wanted = max(hunk.start - 1, 0) + shift
-        at = _find(lines, hunk.old, wanted, looks) if hunk.old else min(hunk.start + shift, len(lines))
+        at = _find(lines, hunk.old, wanted, budget) if hunk.old else min(hunk.start + shift, len(lines))
         if at is None:
             raise ToolError(f"{path}: hunk {number} (line {hunk.start}) does not fit the file: read it again")
         lines[at : at + len(hunk.old)] = hunk.new
@@ -80,10 +80,10 @@ def _lines(text: str) -> list[str]:
     return [*lines, last] if last else lines
 
 
-def _find(lines: list[str], old: tuple[str, ...], wanted: int, looks: Looks) -> int | None:
+def _find(lines: list[str], old: tuple[str, ...], wanted: int, budget: ComparisonBudget) -> int | None:
     if wanted >= 0 and tuple(lines[wanted : wanted + len(old)]) == old:
         return wanted
-    looks.spend(len(lines) + len(old))
+    budget.spend(len(lines) + len(old))
     return min(_places(lines, old), key=lambda at: abs(at - wanted), default=None)
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 from agent import limits
 from agent.schema import object_schema, text_schema
 from agent.tools.files.journal import Change, FileStep, FolderMade, Journal, Moved, Written
-from agent.tools.files.patch import FilePatch, Looks, apply_hunks, parse_patch
+from agent.tools.files.patch import ComparisonBudget, FilePatch, apply_hunks, parse_patch
 from agent.tools.files.paths import path_locks, text_of
 from agent.tools.files.workspace import Listed, Workspace
 from gateway.contracts.errors import ToolError
@@ -269,9 +269,9 @@ def _patch(workspace: Workspace, arguments: Mapping[str, Any]) -> str:
         raise ToolError(f"the patch names {twice[0]} several times: put all hunks of a file below one header")
     with workspace.lock:
         changes: list[Change] = []
-        looks, left = Looks(), limits.PATCH_BYTES_MAX
+        budget, left = ComparisonBudget(), limits.PATCH_BYTES_MAX
         for patch in patches:
-            made = _patch_changes(workspace, patch, looks)
+            made = _patch_changes(workspace, patch, budget)
             left -= sum(len(side or b"") for change in made for side in _sides(change))
             if left < 0:
                 raise ToolError(
@@ -287,10 +287,10 @@ def _sides(change: Change) -> tuple[bytes | None, ...]:
     return (change.before, change.after) if isinstance(change, Written) else ()
 
 
-def _patch_changes(workspace: Workspace, patch: FilePatch, looks: Looks) -> tuple[Change, ...]:
+def _patch_changes(workspace: Workspace, patch: FilePatch, budget: ComparisonBudget) -> tuple[Change, ...]:
     before = workspace.read(patch.source) if patch.source else None
     name = patch.source or patch.target or ""
-    after = _encoded(apply_hunks(name, text_of(name, before or b""), patch.hunks, looks))
+    after = _encoded(apply_hunks(name, text_of(name, before or b""), patch.hunks, budget))
     if patch.target is None:
         if after:
             raise ToolError(f"{name}: the patch deletes the file, but does not remove all of its lines")

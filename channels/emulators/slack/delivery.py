@@ -25,7 +25,7 @@ from channels.emulators.stage import RECORDED_MAX, Json
 
 
 @dataclass(slots=True, eq=False)
-class Parcel:
+class EventDelivery:
     """An envelope for the app. `kind` is the envelope type: `events_api`, `slash_commands` or `interactive`.
 
     Only events are sent again; a command or a button whose three seconds pass shows its person an error.
@@ -58,7 +58,7 @@ class Failure:
 
 
 class Transport(Protocol):
-    async def attempt(self, parcel: Parcel, *, number: int, reason: str) -> Failure | None:
+    async def attempt(self, parcel: EventDelivery, *, number: int, reason: str) -> Failure | None:
         """Send it once and wait for the acknowledgement. `number` is 0 for the first time."""
         ...
 
@@ -71,20 +71,20 @@ class Delivery:
         self._switches = switches
         self._under_way: set[asyncio.Task[None]] = set()
         self.failures: deque[Failure] = deque(maxlen=RECORDED_MAX)
-        self.lost: deque[Parcel] = deque(maxlen=RECORDED_MAX)
+        self.lost: deque[EventDelivery] = deque(maxlen=RECORDED_MAX)
 
     @property
     def is_busy(self) -> bool:
         """Tell whether something is still waiting for its acknowledgement."""
         return bool(self._under_way)
 
-    def send(self, parcel: Parcel, *, as_retry: bool = False) -> None:
+    def send(self, parcel: EventDelivery, *, as_retry: bool = False) -> None:
         """Begin now. `as_retry`: the first attempt already looks like a repetition."""
         task = asyncio.create_task(self._deliver(parcel, first=int(as_retry)))
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
 
-    async def _deliver(self, parcel: Parcel, *, first: int) -> None:
+    async def _deliver(self, parcel: EventDelivery, *, first: int) -> None:
         delays_s = self._switches.retry_after_s if parcel.is_retried else ()
         reason = "http_timeout" if first else ""
         for number, delay_s in enumerate((*delays_s, None), start=first):
@@ -136,7 +136,7 @@ class SocketMode:
         self._sockets: list[_Socket] = []
         self._numbers = itertools.count(1)
         self._turn = 0
-        self._waiting: dict[str, Parcel] = {}
+        self._waiting: dict[str, EventDelivery] = {}
         self.acknowledged: deque[str] = deque(maxlen=RECORDED_MAX)  # envelope ids in the order of their answers
         self.sent: deque[Json] = deque(maxlen=RECORDED_MAX)  # every envelope, retries too
         self.refused_tickets = 0
@@ -224,7 +224,7 @@ class SocketMode:
 
     # --- envelopes
 
-    async def attempt(self, parcel: Parcel, *, number: int, reason: str) -> Failure | None:
+    async def attempt(self, parcel: EventDelivery, *, number: int, reason: str) -> Failure | None:
         """Send one envelope on the next socket in turn; without a socket it fails at once."""
         if not self._sockets:
             return Failure("connection_failed")
@@ -313,7 +313,7 @@ class HttpEvents:
             return False
         return response.is_success and challenge in response.text
 
-    async def attempt(self, parcel: Parcel, *, number: int, reason: str) -> Failure | None:
+    async def attempt(self, parcel: EventDelivery, *, number: int, reason: str) -> Failure | None:
         """Send one signed request; anything but 2xx within three seconds is a failure."""
         body, content_type = _body(parcel)
         retry = {"x-slack-retry-num": str(number), "x-slack-retry-reason": reason} if number else {}
@@ -345,7 +345,7 @@ class HttpEvents:
         await self._client.aclose()
 
 
-def _body(parcel: Parcel) -> tuple[str, str]:
+def _body(parcel: EventDelivery) -> tuple[str, str]:
     if parcel.kind == "slash_commands":
         return urlencode(parcel.payload), _FORM
     if parcel.kind == "interactive":

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp
 
 from channels.emulators.slack import shapes
 from channels.emulators.slack.api import Limits, Lookup, Tokens, WebApi
-from channels.emulators.slack.delivery import Delivery, HttpEvents, Parcel, SocketMode
+from channels.emulators.slack.delivery import Delivery, EventDelivery, HttpEvents, SocketMode
 from channels.emulators.slack.messages import ResponseLinks, SlackDraft, SlackEvents, SlackInteractions, SlackPosting
 from channels.emulators.slack.methods import ChatApi, ConversationsApi, FilesApi, PeopleApi, StreamsApi
 from channels.emulators.slack.text import (
@@ -295,11 +295,11 @@ class SlackEmulator:
 
     # --- the stage: commands, buttons, the home tab
 
-    def run_command(self, person_id: str, place_id: str, command: str, text: str = "") -> Parcel:
+    def run_command(self, person_id: str, place_id: str, command: str, text: str = "") -> EventDelivery:
         """Send a slash command: not in threads, and possible where the bot is no member."""
         return self._interactions.command(self.world.users[person_id], self._place(place_id)[0], command, text)
 
-    def press(self, person_id: str, message_id: str, place_id: str, action_id: str, value: str = "") -> Parcel:
+    def press(self, person_id: str, message_id: str, place_id: str, action_id: str, value: str = "") -> EventDelivery:
         """Press a button of a message."""
         message = self._message(message_id, place_id)
         return self._interactions.press(self.world.users[person_id], message, action_id, value)
@@ -333,7 +333,7 @@ class SlackEmulator:
         message = self._message(message_id, place_id)
         return await self._interactions.options(self.world.users[person_id], message, list_of(message), typed)
 
-    def pick(self, person_id: str, message_id: str, place_id: str, line: tuple[str, str]) -> Parcel:
+    def pick(self, person_id: str, message_id: str, place_id: str, line: tuple[str, str]) -> EventDelivery:
         """Pick one of its lines as a person. Raises `ValueError` likewise."""
         message = self._message(message_id, place_id)
         return self._interactions.pick(self.world.users[person_id], message, list_of(message), line)

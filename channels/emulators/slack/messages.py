@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from channels.emulators.serving import NoAnswer
 from channels.emulators.slack import shapes
-from channels.emulators.slack.delivery import Delivery, Parcel
+from channels.emulators.slack.delivery import Delivery, EventDelivery
 from channels.emulators.slack.text import as_said, mentioned, place_of, stored, thread_id
 from channels.emulators.slack.world import (
     Conversation,
@@ -161,7 +161,7 @@ class SlackEvents:
         if is_inbound and self.faults.take("duplicate"):
             self.delivery.send(replace_fresh(parcel), as_retry=True)
 
-    def _post(self, event: Json, *, is_shared: bool = False) -> Parcel:
+    def _post(self, event: Json, *, is_shared: bool = False) -> EventDelivery:
         world = self.world
         authorization: Json = {
             "enterprise_id": None,
@@ -171,7 +171,7 @@ class SlackEvents:
             "is_enterprise_install": False,
         }
         event_id = world.new_id("Ev")
-        parcel = Parcel(
+        parcel = EventDelivery(
             "events_api",
             {
                 "token": token_digest(world.app_id),
@@ -194,10 +194,10 @@ class SlackEvents:
     def _send_poison(self) -> None:
         """Send an envelope that is no event: what should be the event is a text."""
         payload: Json = {"type": "event_callback", "team_id": self.world.team_id, "event": "\u0000"}
-        self.delivery.send(Parcel("events_api", payload))
+        self.delivery.send(EventDelivery("events_api", payload))
 
 
-def replace_fresh(parcel: Parcel) -> Parcel:
+def replace_fresh(parcel: EventDelivery) -> EventDelivery:
     """Copy the same event, to be acknowledged on its own."""
     return replace(parcel, answered=type(parcel.answered)())
 
@@ -381,7 +381,7 @@ class SlackInteractions:
     delivery: Delivery
     links: ResponseLinks
 
-    def command(self, user: SlackUser, place: Conversation, command: str, text: str) -> Parcel:
+    def command(self, user: SlackUser, place: Conversation, command: str, text: str) -> EventDelivery:
         world = self.world
         payload: Json = {
             "token": "emulated",
@@ -400,10 +400,10 @@ class SlackInteractions:
         }
         return self._ask("slash_commands", payload, place, user, None)
 
-    def press(self, user: SlackUser, message: SlackMessage, action_id: str, value: str) -> Parcel:
+    def press(self, user: SlackUser, message: SlackMessage, action_id: str, value: str) -> EventDelivery:
         return self._act(user, message, {"type": "button", "action_id": action_id, "value": value})
 
-    def _act(self, user: SlackUser, message: SlackMessage, action: Json) -> Parcel:
+    def _act(self, user: SlackUser, message: SlackMessage, action: Json) -> EventDelivery:
         place = self.world.conversations[message.channel_id]
         payload = self._about(user, message) | {
             "type": "block_actions",
@@ -451,7 +451,7 @@ class SlackInteractions:
             "block_id": "b0",
             "value": typed,
         }
-        parcel = Parcel("interactive", payload, accepts_response=True, on_response=said.append)
+        parcel = EventDelivery("interactive", payload, accepts_response=True, on_response=said.append)
         self.delivery.send(parcel)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(ANSWER_WITHIN_S):
@@ -462,7 +462,7 @@ class SlackInteractions:
         )
         return lines if is_taken else []
 
-    def pick(self, user: SlackUser, message: SlackMessage, action_id: str, line: tuple[str, str]) -> Parcel:
+    def pick(self, user: SlackUser, message: SlackMessage, action_id: str, line: tuple[str, str]) -> EventDelivery:
         """Pick a line of a list as a person."""
         chosen = {"text": {"type": "plain_text", "text": line[0]}, "value": line[1]}
         action = {"type": "external_select", "action_id": action_id, "block_id": "b0", "selected_option": chosen}
@@ -470,11 +470,11 @@ class SlackInteractions:
 
     def _ask(
         self, kind: str, payload: Json, place: Conversation, user: SlackUser, source: SlackMessage | None
-    ) -> Parcel:
+    ) -> EventDelivery:
         def respond(body: Json) -> None:
             self.links.respond(place, user, body, source)
 
-        parcel = Parcel(kind, payload, accepts_response=True, on_response=respond)
+        parcel = EventDelivery(kind, payload, accepts_response=True, on_response=respond)
         self.delivery.send(parcel)
         return parcel
 

@@ -10,10 +10,10 @@ from gateway.contracts.ids import first_id_of
 from gateway.contracts.messages import (
     STATUS_PREFIX,
     TITLE_PREFIX,
+    DeliveryProgress,
     DeliveryRecord,
     DeliveryState,
     TurnTrace,
-    Whereabouts,
 )
 from gateway.contracts.ports import DeadLetter, WaitingMessage
 
@@ -101,7 +101,7 @@ def _of_turn(turn: TurnTrace, records: dict[str, DeliveryRecord]) -> Iterator[Ho
         yield from _of_aside(aside, reply, record) if aside else _of_reply(reply, record)
 
 
-def _of_reply(reply: Whereabouts, record: DeliveryRecord) -> Iterator[Hop]:
+def _of_reply(reply: DeliveryProgress, record: DeliveryRecord) -> Iterator[Hop]:
     if reply.created_at_ms:
         yield Hop(reply.created_at_ms, "reply committed", f"{reply.reply_id} for {reply.channel}")
     if record.published_at_ms:
@@ -117,7 +117,7 @@ def _of_reply(reply: Whereabouts, record: DeliveryRecord) -> Iterator[Hop]:
         yield Hop(reply.updated_at_ms, "receipt", f"{reply.reply_id} {reply.state.value}")
 
 
-def _of_aside(name: str, reply: Whereabouts, record: DeliveryRecord) -> Iterator[Hop]:
+def _of_aside(name: str, reply: DeliveryProgress, record: DeliveryRecord) -> Iterator[Hop]:
     """Yield the one hop of a status line or a title, which is no answer: when it was said."""
     reason = f": {record.reason}" if record.reason else ""
     yield Hop(reply.created_at_ms, name, f"{reply.reply_id} {record.state.value}{reason}")

@@ -257,7 +257,7 @@ Write: TypeAlias = Callable[[str], None]
 
 
 @dataclass(slots=True)
-class Played:
+class PlayedPlatform:
     """The result of one platform: its transcript, the people's ids, and what was missing."""
 
     platform: str
@@ -287,8 +287,8 @@ async def play(rig: Rig, write: Write) -> list[str]:
     return missing
 
 
-async def _play_platform(stage: PlaygroundClient) -> Played:
-    played = Played(stage.platform)
+async def _play_platform(stage: PlaygroundClient) -> PlayedPlatform:
+    played = PlayedPlatform(stage.platform)
     people = {name: await stage.add_person(name) for name in PEOPLE}
     played.people = {name: str(person["id"]) for name, person in people.items()}
     group = await stage.add_place("group", "Boat club")
@@ -363,7 +363,7 @@ async def _leaks(admin: httpx.AsyncClient, sessions: Sequence[Row]) -> list[str]
     return found
 
 
-def _check_sessions(played: Played, sessions: Sequence[Row]) -> list[str]:
+def _check_sessions(played: PlayedPlatform, sessions: Sequence[Row]) -> list[str]:
     keys = {session["key"] for session in sessions}
     found = [f"{session['key']}: no title appeared" for session in sessions if session["title"] == _SENTINEL]
     for name, person_id in played.people.items():
@@ -375,7 +375,7 @@ def _check_sessions(played: Played, sessions: Sequence[Row]) -> list[str]:
     return found
 
 
-def _check_tasks(played: Played, tasks: Sequence[Row]) -> list[str]:
+def _check_tasks(played: PlayedPlatform, tasks: Sequence[Row]) -> list[str]:
     """Check that every part of a job that was split is on the task board, and over."""
     asked = sum(step.sub_agents for step in STEPS)
     found = [] if len(tasks) == asked else [f"{played.platform}: {len(tasks)} sub-agents instead of {asked}"]
