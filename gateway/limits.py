@@ -158,7 +158,7 @@ WEBHOOK_BODY_BYTES_MAX: Final = 2 * 1024 * 1024  # Telegram drops updates of mor
 
 # --- plug-ins
 HOOK_CHARS_MAX: Final = 64_000  # more than any message or answer has
-HOOK_TIMEOUT_S: Final = 2.0  # it stands before every message of a channel
+HOOK_TIMEOUT_S: Final = 2.0  # it comes before every message of a channel
 HOOK_REST_S: Final = 30.0  # after one took too long: its limit is then paid by one message in half a minute
 PLUGIN_COMMAND_S: Final = 30.0  # somebody sits there and waits
 PLUGIN_THREADS_MAX: Final = 32  # at once in one process; those that hang count until they end
@@ -227,7 +227,7 @@ RATED_AUTHORS_MAX: Final = 4096  # people whose pace one channel remembers; who 
 # --- sub-agents, as people may configure them
 SUBAGENTS_PROCESS_MAX: Final = 256  # of one process and depth: 8 GB of memory; more is a slip of the pen
 SUB_TYPE_LABEL_CHARS_MAX: Final = 60  # a badge on the board
-SUB_TYPE_DESCRIPTION_CHARS_MAX: Final = 500  # thirteen of them stand in every prompt that may delegate
+SUB_TYPE_DESCRIPTION_CHARS_MAX: Final = 500  # thirteen of them are in every prompt that may delegate
 SUB_TYPE_PROMPT_CHARS_MAX: Final = 16_000  # some 4,000 tokens: half of the smallest window
 SUB_TYPE_TOOLS_MAX: Final = 128  # what models take at all
 SUB_TYPE_ROUNDS_MAX: Final = 50  # at six seconds each that is the time limit of a child

@@ -135,7 +135,7 @@ def _untitled(schema: Any) -> Any:
     return {key: _untitled(value) for key, value in schema.items() if key != "title" or not isinstance(value, str)}
 
 
-# Commands: a function of what stands after the command's name and of the person who said it.
+# Commands: a function of what follows the command's name and of the person who said it.
 
 
 @dataclass(frozen=True, slots=True)

@@ -160,7 +160,7 @@ _PRIVATELY: Final = sentence("That names people: ask me in a direct message.")
 _PLACE_FORMS: Final = sentence(
     "Write `/place`, then what shall be different here: `everybody`, `members`, `admins` or `nobody`; `guests on` or "
     "`guests off`; `tools a,b` or `tools none`; `profile NAME`; `roles ID,ID`, of which strangers need one, or `roles "
-    "any`; `ask TOOL`, which takes back what was approved for good; or `reset`. In front may stand another place, such "
+    "any`; `ask TOOL`, which takes back what was approved for good; or `reset`. Another place may come first, such "
     "as `telegram:-100456`, or `server`."
 )
 ROLE_NAMES: Final = {
@@ -380,7 +380,7 @@ def _rule(words: Iterable[str]) -> PlaceRule:
         elif word in ("guests", "tools", "profile", "roles"):
             said = _said(word, next(left, ""))
         else:
-            raise BadRule("I do not know {word}: /place says what may stand there", word=repr(word[:40]))
+            raise BadRule("I do not know {word}: /place says what is possible", word=repr(word[:40]))
         rule = said.over(rule)
     return rule.checked()
 
@@ -399,7 +399,7 @@ def _said(name: str, word: str) -> PlaceRule:
             return PlaceRule(roles=())
         case "roles", str() if word:
             return PlaceRule(roles=tuple(filter(None, word.split(","))))
-    raise BadRule("I do not know {word}: /place says what may stand there", word=repr(f"{name} {word}"[:40]))
+    raise BadRule("I do not know {word}: /place says what is possible", word=repr(f"{name} {word}"[:40]))
 
 
 # Sees to it that intake judges by what operators decided, and that the bus says whose it is, whatever it has lost.

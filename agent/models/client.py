@@ -325,7 +325,7 @@ class ModelClient:
         """Yield the provider's stream, without images for a model that sees none.
 
         A provider that refuses a prompt with images is asked once more without them: an image that it does not like
-        would otherwise cost its author the whole conversation, for it stands in every prompt that follows.
+        would otherwise cost its author the whole conversation, for it is in every prompt that follows.
         """
         if request.has_images and self.facts(request.model).sees:
             has_begun = False

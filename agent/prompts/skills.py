@@ -118,13 +118,13 @@ _FILE: Final = "SKILL.md"
 _FRONT_MATTER: Final = re.compile(r"\A---[ \t]*\n(.*?)^---[ \t]*$\n?", re.DOTALL | re.MULTILINE)
 _NAME: Final = re.compile(r"(?=.{1,64}\Z)[a-z0-9]+(?:-[a-z0-9]+)*")
 _PLAIN: Final = re.compile(r"^([A-Za-z_-]+): +([^\s\"'|>&*!%#\[{].*: .*)$", re.MULTILINE)
-"""A value with a colon in it that should stand in quotes, as other readers take it, too."""
+"""A value with a colon in it that should be in quotes, as other readers take it, too."""
 _YES: Final = frozenset({"true", "yes", "on"})
 
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """One skill, clean. An `is_always_loaded` one stands whole in every prompt. `folder` holds its files; None for one
+    """One skill, clean. An `is_always_loaded` one is whole in every prompt. `folder` holds its files; None for one
     that is a text alone."""
 
     name: str

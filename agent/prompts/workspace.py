@@ -65,7 +65,7 @@ class OwnCommand:
         return role is not GrantRole.BLOCKED and RANKS.index(role) >= RANKS.index(self.role)
 
     def said(self, arguments: str) -> str:
-        """Fill the template: `$ARGUMENTS` is all that stands behind the command, `$1` to `$9` its words. Without any of
+        """Fill the template: `$ARGUMENTS` is all that follows the command, `$1` to `$9` its words. Without any of
         these the arguments follow below."""
         words = arguments.split()
 

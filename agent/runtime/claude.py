@@ -74,7 +74,7 @@ class ClaudeMessages:
 
 
 def as_messages(prompt: Sequence[PromptMessage], shown: Shown | None) -> ClaudeMessages:
-    """Write a prompt down. Images stand where they were sent; of one that is not among those `shown` it is said that it
+    """Write a prompt down. Images are where they were sent; of one that is not among those `shown` it is said that it
     is not. None: the model sees nothing, and what it is told of images its turn says."""
     newest = list(takewhile(lambda message: message.role is Role.USER, reversed(prompt)))
     earlier, ids = prompt[: len(prompt) - len(newest)], dict[str, str]()
@@ -251,7 +251,7 @@ class ClaudeEngine:
         prompt: Sequence[PromptMessage],
     ) -> None:
         """Show the images of the prompt, too, to a model that sees. If they are refused it is asked once more without
-        them, and told so: they stand in every prompt that follows."""
+        them, and told so: they are in every prompt that follows."""
         tokens = estimate_tokens(system) + sum(map(_tokens, prompt))
         images = tuple(dict.fromkeys(image for message in prompt for image in message.images))
         if not images or not self._client.facts(model).sees:

@@ -64,7 +64,7 @@ class RoundsPlan:
 def plan_rounds(in_flight: Sequence[Entry]) -> RoundsPlan | None:
     """Keep the last messages of a running turn, beginning with a whole group of calls and results.
 
-    None when no round stands before them. Only what the model said begins a group: its results, the notes on
+    None when no round is before them. Only what the model said begins a group: its results, the notes on
     them and what joined belong to it.
     """
     starts = [index for index, entry in enumerate(in_flight) if entry.role is Role.ASSISTANT]

@@ -218,7 +218,7 @@ class Steps:
 
     async def _hear(self, turn: Turn, request: ModelRequest, *, before: str = "") -> _Spoken:
         """Listen to one stream; the text is scrubbed on its way, the arguments when they are whole. It is one text with
-        what stands `before` it. What is paid for without an answer is kept, too: tries that broke, a call that was cut
+        what is `before` it. What is paid for without an answer is kept, too: tries that broke, a call that was cut
         off."""
         scrubber = self._scrubber.for_chat(str(request.key))
         stream = CleanStream(scrubber)

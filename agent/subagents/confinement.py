@@ -97,7 +97,7 @@ def share_one_heap() -> None:
 
 
 def restrain(limits: ProcessLimits) -> None:
-    """Take no more of the machine than this. The threads of this process stand already: outside of a namespace the
+    """Take no more of the machine than this. The threads of this process exist already: outside of a namespace the
     kernel counts those of all that its user runs."""
     restrain_process(0, limits)
     _lower(0, resource.RLIMIT_NPROC, limits.processes)
@@ -105,7 +105,7 @@ def restrain(limits: ProcessLimits) -> None:
 
 def restrain_process(pid: int, limits: ProcessLimits) -> None:
     """Let a process (0: this one), and what it starts from now on, take no more of the machine than this, and leave no
-    memory behind in a file. Where less is allowed already, that stands. Raises `OSError`."""
+    memory behind in a file. Where less is allowed already, that holds. Raises `OSError`."""
     for which, most in (
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_CPU, limits.cpu_s),

@@ -237,7 +237,7 @@ class SubAgents:
         return await asyncio.shield(run.opened)
 
     async def cancel(self, task: SubTask) -> SubTask:
-        """End it, wherever it lives, with all below it; it wakes nobody. Returns it as it stands then."""
+        """End it, wherever it lives, with all below it; it wakes nobody. Returns it as it is then."""
         await self._book.collect([task.id])
         await self._book.want_cancelled(task.key, task_ids=[task.id])
         run = self._registry.of(task.id)

@@ -58,7 +58,7 @@ class _Message:
     """The sub-agents of one turn and mode, by id, in the order in which they were asked for, and what is shown of them.
 
     `first` is the reply that opened it, or is going to: None while nobody knows an address. `said` is the wording
-    that stands there, None before there is any."""
+    that is there, None before there is any."""
 
     id: str
     turn_id: str

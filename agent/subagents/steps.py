@@ -1,6 +1,6 @@
 """Steps of several sub-agents as data: one graph, what may begin next in it, and the prompt of each step. Pure.
 
-A prompt holds what one sub-agent wrote for another to read. Each such piece stands in a frame whose mark its writer
+A prompt holds what one sub-agent wrote for another to read. Each such piece is in a frame whose mark its writer
 could not know, and all of them share the room that is there.
 """
 
@@ -55,7 +55,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class StepOrder:
-    """One sub-agent that is to be run. `label` is for people. `brief` stands in front of the material, `closing` and
+    """One sub-agent that is to be run. `label` is for people. `brief` comes before the material, `closing` and
     the `form` of the answer behind it; these are never cut."""
 
     id: str
@@ -116,7 +116,7 @@ Endings = Mapping[str, Ended]
 
 @dataclass(frozen=True, slots=True)
 class StepGraph:
-    """An orchestration as it stands: what is to be done, and what it comes to if nothing more can begin.
+    """An orchestration at one moment: what is to be done, and what it comes to if nothing more can begin.
 
     A sequence is nodes that need each other, a parallel part is nodes that do not, a join is a node after them with a
     quorum, a loop is its rounds one after the other, and a judge decides by `is_wanted` whether it goes on. `achieved`

@@ -1,6 +1,6 @@
 """Texts of questions to people and of their ends. CommonMark, without filler. Pure.
 
-What a model wrote stands in a fence that it cannot close, whole, and with escapes for all that nobody sees: nothing in
+What a model wrote is in a fence that it cannot close, whole, and with escapes for all that nobody sees: nothing in
 it can pass for a word of ours or hide from whoever reads it.
 """
 
@@ -82,7 +82,7 @@ def answer_to(kind: ControlKind, code: str, lasts: Duration) -> str:
 
 
 def code_in(kind: ControlKind, argument: str) -> str:
-    """Read which question an answer is to, from what stands behind its command. Empty: there is no such answer."""
+    """Read which question an answer is to, from what follows its command. Empty: there is no such answer."""
     found = _ANSWER.fullmatch(argument)
     return found[1].upper() if found and (kind is ControlKind.APPROVE or not found[2]) else ""
 
@@ -185,9 +185,7 @@ DONE_WORDS: Final = {ControlKind.APPROVE: sentence("Approved."), ControlKind.DEN
 NOT_OPEN_WORD: Final = sentence("This question is no longer open.")
 NOT_YOURS_WORD: Final = sentence("Only the person I asked, or an admin, can answer this.")
 ONCE_WORD: Final = sentence("This can only be approved for this one call: `/approve {code}`.")
-NO_CODE_WORD: Final = sentence(
-    "Say which question, with the code that stands under it: `/approve CODE` or `/deny CODE`."
-)
+NO_CODE_WORD: Final = sentence("Say which question, with the code below it: `/approve CODE` or `/deny CODE`.")
 
 
 def settled_word(ending: str, words: Words) -> str:

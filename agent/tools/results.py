@@ -132,7 +132,7 @@ def frame_chars(mark_chars: int) -> int:
 
 READ_MORE: Final = ToolSpec(
     "read_more",
-    "Read on in a result that was cut, by the handle that stands in it. Gives one page from `offset` on.",
+    "Read on in a result that was cut, by the handle in it. Gives one page from `offset` on.",
     object_schema(
         {
             "handle": {"type": "string", "maxLength": 40},

@@ -54,7 +54,7 @@ class Suspension:
 @dataclass(frozen=True, slots=True)
 class CallOrigin:
     """`session_id` is the session in which a call is made; `task_id` the sub-agent that makes it, "" for none;
-    `depth` how many sub-agents stand between it and the user."""
+    `depth` how many sub-agents are between it and the user."""
 
     session_id: str = ""
     task_id: str = ""

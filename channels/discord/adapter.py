@@ -418,7 +418,7 @@ class DiscordAdapter:
             target = await self._thread_opener.where(self._client(), target, send_id=send_id)
             found = await self._found(target, chunk, send_id=send_id, since_ms=since_ms)
             if found is None and target.is_aside and not is_ordinary:
-                raise Untraceable("what only one person sees stands in no history")
+                raise Untraceable("what only one person sees is in no history")
             return found
 
     async def _found(

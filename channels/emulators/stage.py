@@ -244,7 +244,7 @@ class Stage(Protocol):
         ...
 
     def said(self, place_id: str) -> Sequence[Said]:
-        """List all messages of a place, oldest first, as they stand now."""
+        """List all messages of a place, oldest first, as they are now."""
         ...
 
     def file(self, message_id: str, place_id: str, number: int) -> SharedFile:

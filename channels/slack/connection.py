@@ -183,7 +183,7 @@ def _heard(body: Mapping[str, Any]) -> RawMessage[Raw] | None:
     ts, channel_id = text(event.get("ts")), text(event.get("channel"))
     if text(event.get("type")) not in _MESSAGES or not is_ts(ts) or not channel_id:
         return None
-    if text(event.get("subtype")) in _CHANGES:  # they have a time of their own and stand in no history
+    if text(event.get("subtype")) in _CHANGES:  # they have a time of their own and are in no history
         return RawMessage(place_of(channel_id, spoken(event)), "", body)
     return RawMessage(place_of(channel_id, event), ts, body)
 

@@ -161,7 +161,7 @@ class Offset:
 # Telegram forgets an update when the next `getUpdates` asks for a higher offset, so the offset moves after the last
 # message of a batch is on the bus and never before; a batch that was interrupted comes again, and the bus knows what
 # it has. Each message takes the offset after it along to the bus, where both are written in one step: a write of the
-# offset alone, on its way to the disk, would stand before an agent that comes for the message.
+# offset alone, on its way to the disk, would come before an agent that comes for the message.
 
 
 @dataclass(frozen=True, slots=True)

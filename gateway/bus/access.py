@@ -227,14 +227,14 @@ class Questions:
         )
 
     async def standing(self, code: str) -> QuestionState | None:
-        """Return how a question stands; None for a code that nobody knows (any more)."""
+        """Return the state of a question; None for a code that nobody knows (any more)."""
         shard = self._shards.named(code)
         found = await shard.line.call("HGETALL", shard.keys.question(code))
         return _standing(code, found) if found else None
 
     async def settle(self, code: str, answer: ControlRequest | None) -> QuestionState | None:
         """Settle an open question, or close it without an answer (None). The first one counts.
-        Return how the question stands now."""
+        Return the question's state now."""
         shard, envelope = self._shards.named(code), b"" if answer is None else bounded(answer)
         found = await shard.run_script("settle_question", (shard.keys.question(code),), (envelope,))
         return _standing(code, dict(zip(found[::2], found[1::2], strict=True))) if found else None

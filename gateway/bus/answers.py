@@ -16,7 +16,7 @@ _SAID: Final = "said"
 @dataclass(frozen=True, slots=True)
 class FetchedAnswer:
     """One reply to a message. `id` is the same however often it is put; `choices` are commands that answer a question,
-    by what stands on their buttons."""
+    by what their buttons say."""
 
     id: str
     text: str

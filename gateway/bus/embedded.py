@@ -8,7 +8,7 @@ the server and so held until the server has really ended, whatever became of its
 kernel ends the server with its parent (PR_SET_PDEATHSIG); elsewhere the next start ends what was left.
 
 The server has a password, made at its first start and kept beside its data. It hears of it through a pipe:
-what stands on a command line is seen by everybody on the machine.
+a command line is seen by everybody on the machine.
 """
 
 from __future__ import annotations

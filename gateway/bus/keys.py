@@ -408,7 +408,7 @@ DECLARED: Final = (
     KeyKind("link:.+", "string", _EXPIRES, "places", "an address that a platform gave for a few answers to one person"),
     KeyKind("namer:.+", "string", _EXPIRES, "places", "digest of the conversation a place is named after, NAMER_TTL_S"),
     KeyKind("ambiguous", "hash", _PERMANENT, "places", "channel -> chunks sent although they may have arrived"),
-    KeyKind("ask:.+", "hash", _EXPIRES, "questions", "a question to a person, how it stands, who settled it"),
+    KeyKind("ask:.+", "hash", _EXPIRES, "questions", "a question to a person, its state, who settled it"),
     KeyKind("told:.+", "list", _EXPIRES, "questions", "what the one who pressed a button is told, TOLD_TTL_S"),
     KeyKind("asked", "list", _EXPIRES, "suggestions", "what people who type are to be suggested, SUGGESTIONS_TTL_S"),
     KeyKind("asking:.+", "hash", _EXPIRES, "suggestions", "how often a person may still ask; absent when always"),

@@ -81,7 +81,7 @@ class Address:
     """A URL, understood. `where` is it without user and password, fit for any log.
 
     `nodes` are the Sentinels, or some nodes of the Cluster; none for one server. `login` and `query` are
-    those parts of the URL as they stand there.
+    those parts of the URL as they are there.
     """
 
     url: str

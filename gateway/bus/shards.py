@@ -66,7 +66,7 @@ class BusCaps:
 class Shard:
     """One shard: its keys, and connections to its server.
 
-    Messages from people have a connection of their own (`intake`): a long list of replies to publish never stands in
+    Messages from people have a connection of their own (`intake`): a long list of replies to publish is never in
     front of a message. `blocking_client` makes a client for a thread.
     """
 

@@ -306,7 +306,7 @@ class Slack(SlackAccount):
 
 
 class ChannelSettings(Section):
-    """Our connections to the platforms; those of plug-ins stand beside ours, by the names of their channels."""
+    """Our connections to the platforms; those of plug-ins are next to ours, by the names of their channels."""
 
     model_config = ConfigDict(extra="allow")  # the loader lets nothing in but channels of plug-ins
     __pydantic_extra__: dict[str, PluginAccount] = Field(init=False)

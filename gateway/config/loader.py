@@ -1,4 +1,4 @@
-"""In which line of a TOML text each key stands. Pure; `tomllib` parses values but forgets places."""
+"""The line of each key in a TOML text. Pure; `tomllib` parses values but forgets places."""
 
 from __future__ import annotations
 
@@ -316,7 +316,7 @@ def _shown(given: _Given) -> str:
 
 
 def _setting_above(key: str) -> Setting | None:
-    """The setting inside which `key` would stand, if a table was written where a value belongs."""
+    """The setting inside which `key` would be, if a table was written where a value belongs."""
     parents = key.split(".")
     return next((found for end in range(1, len(parents)) if (found := catalog().get(".".join(parents[:end])))), None)
 

@@ -53,7 +53,7 @@ def secrets_in_files(settings: Settings, environ: Mapping[str, str]) -> tuple[st
 
 
 def environment_secrets(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Values of variables whose name says that they are secret, such as OPENAI_API_KEY, and what stands in addresses.
+    """Values of variables whose name says that they are secret, such as OPENAI_API_KEY, and what is in addresses.
     Where a file is, is no secret."""
     found: list[str] = []
     for name, value in environ.items():

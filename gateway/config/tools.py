@@ -1,6 +1,6 @@
 """The settings of the agent's tools: policy, web, MCP servers, databases.
 
-Lists hold one line each, so that they can stand in a variable, too; each kind of line has one parser here.
+Lists hold one line each, so that they can be in a variable, too; each kind of line has one parser here.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class PolicySetting:
 @dataclass(frozen=True, slots=True)
 class McpSetting:
     """`time=mcp-server-time` or `docs=https://…/mcp`, with what was given to it by `mcp_secrets`: variables of
-    a program's environment, headers of an address. What `mcp_access` says of a program stands below."""
+    a program's environment, headers of an address. What `mcp_access` says of a program is below."""
 
     name: str
     command: tuple[str, ...]

@@ -246,7 +246,7 @@ def rule_changed(before: LimitRule, words: Iterable[str]) -> LimitRule:
 
 def _changed(rule: LimitRule, name: str, word: str) -> LimitRule:
     if name not in ("tokens", "usd", "turns", "rate"):
-        raise BadLimit("I do not know {word}: tokens, usd, turns or rate may stand there", word=repr(name[:40]))
+        raise BadLimit("I do not know {word}: it must be tokens, usd, turns or rate", word=repr(name[:40]))
     number = _number(word)
     match name:
         case "tokens":

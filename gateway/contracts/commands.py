@@ -1,7 +1,7 @@
 """Slash commands, once: /help, the native menus and their translations are made of this table; and the texts that say
 one, the same for channels and agents.
 
-What a command does stands in `agent.features` and `agent.runtime.control`; a test pins that both know the same names.
+What a command does is in `agent.features` and `agent.runtime.control`; a test pins that both know the same names.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ def find_command(text: str) -> Command | None:
 
 
 def command_behind_name(words: str) -> Command | None:
-    """Find the command that is meant by what stands behind our name: nothing is `/help`, and words that no command
+    """Find the command that is meant by what follows our name: nothing is `/help`, and words that no command
     begins with are a thing to say.
 
     A command that takes no argument is none if more follows ("help me with this letter"), but for those that must
@@ -224,7 +224,7 @@ def _plain(text: str) -> Command | None:
     return Command(match[1].lower().replace("-", "_"), (match[2] or "").strip()) if match else None
 
 
-# What could stand behind a command, asked by a channel while a person types, said by an agent process.
+# What could follow a command, asked by a channel while a person types, said by an agent process.
 #
 # A question and its answer are worth nothing a moment later: they are no envelopes, and no release has to understand
 # those of another. What cannot be read counts as not said.

@@ -250,7 +250,7 @@ class DeliveryState(StrEnum):
 class DeliveryRecord:
     """The ledger's row for one reply: how far delivery came.
 
-    `reason` is a sentence of the platform's or of ours, `placeholder` the platform's id of a message that stands
+    `reason` is a sentence of the platform's or of ours, `placeholder` the platform's id of a message that is
     in for the next chunk, or what `channels.core.attempt` writes while it is on its way. `marked` are the chunks that
     went out under a line that says "perhaps a repetition". `published_at_ms` is when the bus got the reply,
     `begun_at_ms` when the first platform call was made. `shown` are the messages that showed the draft of the reply,
@@ -401,7 +401,7 @@ class Preview:
     begun_at_ms: int = 0
 
 
-# What stands behind a button under a reply: a command, for one person, once. The platform holds nothing but a
+# The action of a button under a reply: a command, for one person, once. The platform holds nothing but a
 # token.
 #
 # Buttons of one group exclude each other: a press of one uses all of them up, under whichever reply they hang. The
@@ -470,7 +470,7 @@ class RedeemedButton:
 
 @dataclass(frozen=True, slots=True)
 class PutQuestion:
-    """`code` is what stands on its buttons; `replies` are what people read of it, the first where the turn was asked
+    """`code` is what its buttons say; `replies` are what people read of it, the first where the turn was asked
     for. `asked_by` (an owner key) may answer, or any admin; None: an admin alone. `key` is the lane and `fence` that of
     the turn that waits: the answer is worth nothing to any other run. Where a sub-agent waits that outlives its turn,
     `task_id` says which; else it is "". `digest` is that of what the answer is about."""

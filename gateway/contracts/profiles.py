@@ -100,7 +100,7 @@ below its parent's. Writer, security, reviewer and tester do not: theirs is one 
 
 # The types of sub-agents: thirteen rows, and how a row is changed.
 #
-# The rows stand here, where the configuration, the operator's API and the agent read them. What a type is told about
+# The rows are here, where the configuration, the operator's API and the agent read them. What a type is told about
 # itself is the agent's: a prompt file of the same name, unless somebody wrote another prompt.
 
 

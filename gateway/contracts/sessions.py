@@ -266,7 +266,7 @@ class TurnCommit:
     """Everything one turn leaves behind, written in one transaction guarded by `fence`.
 
     `entries` excludes the user entries that `TurnStore.begin` already stored; those of messages that joined on
-    the way stand where the model read them. `consumed` are the ids of the inbound messages this turn
+    the way are where the model read them. `consumed` are the ids of the inbound messages this turn
     answered. `effects` apply after the entries, in order.
     `prompt_tokens` is the provider's count for the turn's last prompt (0 = unknown). A turn with a `barrier` has
     yielded: it answers nobody, and its session is woken when the barrier is met. `buttons` hang under its replies.

@@ -1,4 +1,4 @@
-"""Sub-agents as everybody may see them: what each was asked, how it stands, what it cost, who waits for it."""
+"""Sub-agents as everybody may see them: what each was asked, its state, its cost, who waits for it."""
 
 from __future__ import annotations
 

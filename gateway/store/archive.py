@@ -1,6 +1,6 @@
 """One archive of all that an installation keeps on this machine, taken while everything runs, and its way back.
 
-The database is copied as it stands at one moment (https://sqlite.org/backup.html). Files are copied one by one: of one
+The database is copied as it is at one moment (https://sqlite.org/backup.html). Files are copied one by one: of one
 that is written meanwhile the archive has some whole state, or its beginning.
 
 The queue of the embedded server is copied before the database: what was answered between the two is known there as
@@ -179,7 +179,7 @@ def _add_text(into: tarfile.TarFile, name: str, text: str) -> None:
 
 
 def _add_queue(into: tarfile.TarFile, log: Path, folder: Path) -> bool:
-    """Add the server's log as it stands at one moment: the files that its manifest names, the last of them perhaps cut
+    """Add the server's log as it is at one moment: the files that its manifest names, the last of them perhaps cut
     off, which the server mends at its start. Raises `StoreUnavailable` where it changes as often as it is read."""
     for _ in range(_QUEUE_TRIES):
         with TemporaryDirectory(dir=folder) as place:
@@ -203,7 +203,7 @@ def _add_queue(into: tarfile.TarFile, log: Path, folder: Path) -> bool:
 
 
 def restore(source: IO[bytes], data_dir: Path, *, takes_queue: bool) -> Restored:
-    """Unpack an archive as `data_dir`, which does not exist yet or is empty. It appears whole: what is unpacked stands
+    """Unpack an archive as `data_dir`, which does not exist yet or is empty. It appears whole: what is unpacked is
     beside it until its database has been read through. Owners are not restored: all of it belongs to whoever restores
     it.
 

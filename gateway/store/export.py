@@ -213,7 +213,7 @@ _SHARED: Final = (
 
 
 def said_by(rows: Iterable[Row[Any]], author: str) -> Iterator[Row[Any]]:
-    """Pick of what was said on a lane the words of `author`, and the answers to a turn in which some of these stand.
+    """Pick of what was said on a lane the words of `author`, and the answers to a turn in which some of these are.
     What answers nobody anew (/retry) answers the last words before it."""
     session_id, turn_id, asked = "", "", set[str]()
     for row in rows:

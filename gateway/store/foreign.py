@@ -82,7 +82,7 @@ SELECT what FROM (
 ) AS found (what) LIMIT 1
 """
 """The first thing that makes its user more than a reader: a role that it has or may take, or a function that the server
-keeps from the public (what initdb revoked stands in pg_init_privs) and somebody granted to it."""
+keeps from the public (what initdb revoked is in pg_init_privs) and somebody granted to it."""
 
 
 class _Database(Protocol):
@@ -249,7 +249,7 @@ async def _ask_server(connection: Any, statement: str) -> Rows:
     """Ask; the server itself says whether it is a question: a cursor can be declared for nothing else.
 
     `fetch` sends by the extended protocol, which takes one statement. What a cursor was declared for is a whole query
-    in balanced parentheses, so the second time it may stand inside another one, by which the server cuts the cells:
+    in balanced parentheses, so the second time it may be inside another one, by which the server cuts the cells:
     what nobody will read is not sent."""
     asked = await connection.prepare(f"DECLARE asked NO SCROLL CURSOR FOR {statement}")
     if asked.get_parameters():

@@ -218,7 +218,7 @@ _GIVE_BACK: Final = (
 
 
 def put_buttons(connection: Connection, new: Sequence[Button], *, now_ms: int) -> None:
-    """Write what stands behind the buttons of a reply; what expired long ago on their lane goes."""
+    """Write the actions of the buttons of a reply; what expired long ago on their lane goes."""
     if new:
         connection.execute(_CLEAR_BUTTONS, {"k": str(new[0].key), "before_ms": now_ms - _KEPT_MS})
         connection.execute(_PUT_BUTTONS, [_from_button(button) for button in new])
@@ -357,7 +357,7 @@ class ButtonStore(Aggregate):
 
     @write
     def offer(self, connection: Connection, reply: Reply, buttons: Sequence[Button]) -> bool:
-        """Commit a reply that belongs to no turn with what stands behind its buttons. False: it was committed before,
+        """Commit a reply that belongs to no turn with the actions of its buttons. False: it was committed before,
         with the buttons that it had then."""
         is_new = put_one(connection, reply)
         if is_new:

@@ -58,7 +58,7 @@ def query_terms(text: str, *, count_max: int) -> list[str]:
 
 def telling_terms(text: str, *, count_max: int) -> list[str]:
     """Return the terms that say what a text is about: those of words that are not in every sentence. A single character
-    of an unspaced script counts only when it stands alone."""
+    of an unspaced script counts only when it is alone."""
     return _distinct((term for word, terms in _asked_of(text) if word not in _STOP for term in terms), count_max)
 
 
@@ -245,7 +245,7 @@ _DAMPING: Final = 60
 
 
 def fused(*rankings: Sequence[H]) -> list[H]:
-    """Rank everything that stands in one of the rankings, once, best first. Of equals the one that came first in an
+    """Rank everything in one of the rankings, once, best first. Of equals the one that came first in an
     earlier ranking comes first."""
     scores: defaultdict[H, float] = defaultdict(float)
     for ranking in rankings:

@@ -27,7 +27,7 @@ _ONE: Final = "one statement at a time"
 
 
 def main() -> None:
-    """Answer what stands on standard input."""
+    """Answer what comes on standard input."""
     asked = json.load(sys.stdin)
     _bound(asked)
     try:

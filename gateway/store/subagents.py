@@ -427,7 +427,7 @@ class TaskStore(BoardStore):
     @write_unsynced  # its worker dies with the machine
     def open(self, connection: Connection, task: SubTask, *, wake: WakeAddress | None, fence: int = 0) -> SubTask:
         """Store a queued task and open its session (channel `subagent:<type>`, of the parent's key, without a number,
-        titled with the label). A known id is returned as it stands. `wake` only for a background task of a
+        titled with the label). A known id is returned as it is. `wake` only for a background task of a
         conversation: nobody else can be woken. `task.worker_id` says who has it queued. Raises `StoreError` when the
         parent session is not there or belongs to another key. A task whose parent is over, or is to end, is to end,
         and so is one that a run asks for (`fence`; 0: no run) which does not hold its lane any more: nobody is told."""

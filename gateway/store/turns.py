@@ -6,11 +6,11 @@ the newer one writes. A worker that was paused or cut off may come back at any t
 user is told that a turn has ended (fenced off after a stop, given up after too many tries), it has, under the lane's
 lock.
 
-A message stands in the transcript from the moment a turn begins, so that no crash loses it. Until that turn is
+A message is in the transcript from the moment a turn begins, so that no crash loses it. Until that turn is
 committed the entry is provisional: its author may change or delete the message, the lane may give it up, another run
 may take other messages along. So to begin, join or give up compares what is there with what the lane still holds, and
 the transcript follows the lane. By the order in which turns begin, everything unanswered was written by the lane's last
-turn that was not committed (`lanes.turn_id`), and stands at the end of that turn's session.
+turn that was not committed (`lanes.turn_id`), and is at the end of that turn's session.
 """
 
 from __future__ import annotations
@@ -537,7 +537,7 @@ class TurnStore(Aggregate):
         `idle_since_ms`. A turn that was begun and not committed keeps the session: somebody still waits there.
 
         The transcript follows the lane: an unanswered message reads as it does in `messages`, and one that is not among
-        them (deleted, given up, waiting for a later turn) stands in no transcript any more."""
+        them (deleted, given up, waiting for a later turn) is in no transcript any more."""
         lane = _take(connection, turn_id, key, fence, _language(messages), now_ms=now_ms)
         session_id: str | None = lane.session_id
         by_id = {message.id: message for message in messages}
@@ -621,7 +621,7 @@ class TurnStore(Aggregate):
         self, connection: Connection, *, turn_id: str, key: SessionKey, fence: int, texts: Mapping[str, CleanText]
     ) -> None:
         """Change messages of the running turn, once what came along with them was looked at: from now on they say
-        `texts`, by their ids, where they stand (raises `Fenced`). A turn that is taken again finds them as they
+        `texts`, by their ids, where they are (raises `Fenced`). A turn that is taken again finds them as they
         were."""
         if connection.execute(_HELD, {"k": str(key), "f": fence, "t": turn_id}).scalar_one_or_none() is None:
             raise fenced(key, fence)
@@ -656,7 +656,7 @@ class TurnStore(Aggregate):
         now_ms: int,
     ) -> bool:
         """Give up a message whose runs all failed: it is consumed, answered with `replies`, and followed by `note`
-        where it stands in a transcript. `reference` is what the first tells to quote, `letter_id` names the dead letter
+        where it is in a transcript. `reference` is what the first tells to quote, `letter_id` names the dead letter
         for the operator. No run of it that still lives may commit. False: it was answered before."""
         lane = connection.execute(_LOCK, {"k": str(message.key)}).one_or_none()
         # The operator may have it tried again before its author was told: an apology behind the answer would mislead.

@@ -75,7 +75,7 @@ async def press(town: Town, person: Person, question: Said, label: str) -> None:
 
 
 def now(town: Town, question: Said) -> Said:
-    """The question as it stands now."""
+    """The question as it is now."""
     return next(said for said in town.stage.said(question.place_id) if said.id == question.id)
 
 

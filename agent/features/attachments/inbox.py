@@ -201,7 +201,7 @@ def _found(workspace: Workspace, path: str, bytes_max: int) -> bytes | None:
     try:
         return workspace.read_if_there(path, bytes_max=bytes_max)
     except ToolError:
-        return None  # something else stands in its place by now: that is for `_keep` to say
+        return None  # something else is in its place by now: that is for `_keep` to say
 
 
 def _check_room(workspace: Workspace, size_bytes: int) -> None:

@@ -42,7 +42,7 @@ class Cron:
             # Every hour there is, so that nothing pauses while an hour is repeated: cronsim steps through instants.
             candidates: Iterator[datetime] = CronSim(self.expression, local)
         else:
-            # From the day before: a repeated hour stands on the wall later than it is.
+            # From the day before: on the wall a repeated hour comes later than it is.
             start = local.replace(tzinfo=None) - timedelta(days=1)
             candidates = (at_wall(wall, zone) for wall in CronSim(self.expression, start))
         for found in candidates:

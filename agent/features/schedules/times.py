@@ -4,7 +4,7 @@
     "every day at 9:30 stand-up"    -> cron 30 9 * * *            "stand-up"
 
 ISO dates and cron expressions are read, too. A text that is not understood is `Unclear` with a reason, never a guess:
-each part of a time may stand there once, and words that would change its meaning ("except", "9:30 or 10") are refused.
+each part of a time may be there once, and words that would change its meaning ("except", "9:30 or 10") are refused.
 Whoever speaks another language tells the model, which fills the tool's `when` in English.
 """
 
@@ -95,7 +95,7 @@ def read_request(text: str, *, now: datetime, zone: tzinfo) -> Request:
 
 
 def _read_time_last(whole: str, start: int, *, now: datetime, zone: tzinfo) -> Request:
-    """Read "call mum tomorrow at 8". No other time may stand in it: nobody could say which one is meant."""
+    """Read "call mum tomorrow at 8". No other time may be in it: nobody could say which one is meant."""
     for word in _WORD.finditer(whole[:SCHEDULE_PHRASE_CHARS_MAX], start + 1):
         try:
             found = _read(whole, word.start(), now=now, zone=zone)
@@ -104,7 +104,7 @@ def _read_time_last(whole: str, start: int, *, now: datetime, zone: tzinfo) -> R
         if found is not None:
             when, end = found
             if whole[end:].strip(" .!?,"):
-                raise Unclear(lambda words: words.say("the time stands in the middle: write it first"))
+                raise Unclear(lambda words: words.say("the time is in the middle: write it first"))
             return Request(when, _required(whole[start : word.start()].strip(" ,:;—–-")))
     raise Unclear(lambda words: words.say("I found no time in it"))
 
@@ -124,7 +124,7 @@ def _tidy(text: str) -> str:
 
 
 def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
-    """Say where the pattern ends if it stands there, else `at`."""
+    """Say where the pattern ends if it is there, else `at`."""
     match = pattern.match(text, at)
     return at if match is None else match.end()
 
@@ -163,12 +163,12 @@ class _Phrase:
     def begin_date(self) -> None:
         """Make sure that no other day, delay or repetition was read. Raises `Unclear`."""
         if self.is_repeating or self.day is not None or self.delay is not None:
-            raise Unclear(lambda words: words.say("two days stand in it"))
+            raise Unclear(lambda words: words.say("it has two days"))
 
     def set_clock(self, hour: int, minute: int, part: str = "") -> None:
         """Set the time of day. Raises `Unclear` for a second one, and for one that does not exist."""
         if self.clock is not None:
-            raise Unclear(lambda words: words.say("two times of day stand in it"))
+            raise Unclear(lambda words: words.say("it has two times of day"))
         if hour > 23 or minute > 59:
             raise Unclear(lambda words: words.say("{time} is no time of day", time=f"{hour}:{minute:02}"))
         self.clock = hour, minute
@@ -178,7 +178,7 @@ class _Phrase:
     def set_part(self, part: str) -> None:
         """Set the part of the day. Raises `Unclear` for a second one."""
         if self.part:
-            raise Unclear(lambda words: words.say("two times of day stand in it"))
+            raise Unclear(lambda words: words.say("it has two times of day"))
         self.part = part
 
     def time(self) -> time:
@@ -233,7 +233,7 @@ _CONNECTOR: Final = re.compile(r"[\s,:;.—–-]*")
 
 def _read_delay(phrase: _Phrase, match: _Match) -> None:
     if phrase != _Phrase():
-        raise Unclear(lambda words: words.say("two times stand in it"))
+        raise Unclear(lambda words: words.say("it has two times"))
     span, decimal, amounts = match.groups()
     if span:
         phrase.delay = _SPANS[" ".join(span.lower().split())] * 60, 0, 0
@@ -249,7 +249,7 @@ def _sum(amounts: str) -> tuple[int, int, int]:
     for number, unit in _ONE_AMOUNT.findall(amounts):
         name = _unit(unit)
         if name in found:
-            raise Unclear(lambda words: words.say("one unit stands there twice"))
+            raise Unclear(lambda words: words.say("one unit is there twice"))
         found[name] = _number(number)
     if not (found.keys() <= _UNIT_SECONDS.keys() or found.keys().isdisjoint(_UNIT_SECONDS)):
         raise Unclear(lambda words: words.say("days and hours cannot be mixed"))
@@ -269,7 +269,7 @@ def _number(said: str) -> int:
 def _repeat(phrase: _Phrase) -> None:
     """Make sure that nothing but a time of day was read before a repetition. Raises `Unclear`."""
     if phrase.is_repeating or phrase.day is not None or phrase.delay is not None:
-        raise Unclear(lambda words: words.say("two times stand in it"))
+        raise Unclear(lambda words: words.say("it has two times"))
 
 
 def _read_every_weekday(phrase: _Phrase, match: _Match) -> None:
@@ -453,7 +453,7 @@ _REFUSED: Final = re.compile(
 
 
 def _read(text: str, start: int, *, now: datetime, zone: tzinfo) -> tuple[When, int] | None:
-    """Read the time that stands at `start`; None if there is none. Raises `Unclear` for half a time."""
+    """Read the time at `start`; None if there is none. Raises `Unclear` for half a time."""
     expression = _CRON.match(text, start)
     if expression is not None:
         return _by_cron(expression[1], now=now, zone=zone), expression.end()
@@ -471,7 +471,7 @@ def _read(text: str, start: int, *, now: datetime, zone: tzinfo) -> tuple[When, 
 
 
 def _parts(text: str, at: int, phrase: _Phrase) -> Iterator[tuple[_Match, _Reader]]:
-    """Yield the parts that stand one after the other from `at` on."""
+    """Yield the parts that follow one another from `at` on."""
     while True:
         at = _end(_BETWEEN_PARTS, text, at)
         readers = _READERS if phrase == _Phrase() else (*_READERS, (_PART, _read_part))
@@ -489,7 +489,7 @@ def _refuse_what_follows(phrase: _Phrase, text: str, end: int) -> None:
     said = " ".join(match[0].split()).strip(" ,")
     match match.lastgroup:
         case "word":
-            raise Unclear(lambda words: words.say("I do not understand “{said}” behind a time", said=said))
+            raise Unclear(lambda words: words.say("I do not understand “{said}” after a time", said=said))
         case "lasting":
             if phrase.is_repeating:
                 raise Unclear(lambda words: words.say("what recurs goes on until it is cancelled"))
@@ -497,7 +497,7 @@ def _refuse_what_follows(phrase: _Phrase, text: str, end: int) -> None:
             if phrase.clock is not None:
                 raise Unclear(lambda words: words.say("times are in your own zone, which /remind zone sets"))
         case "second":
-            raise Unclear(lambda words: words.say("two times stand in it"))
+            raise Unclear(lambda words: words.say("it has two times"))
         case _:
             if phrase.clock is not None and not phrase.clock[1]:
                 raise Unclear(lambda words: words.say("the minutes of a time are written as in 9:30"))

@@ -162,7 +162,7 @@ _SECOND_FACE: Final = 0x40000000  # the numbers of x32 on x86_64
 class _Machine:
     """The numbers of one architecture. Not every one has all of them.
 
-    opening       open openat, each with where its flags stand
+    opening       open openat, each with the place of its flags
     on_itself     kill tgkill rt_sigqueueinfo rt_tgsigqueueinfo prlimit64
     opens_socket  socket socketpair
     sockets       what is done with them: connect bind listen accept accept4 sendto sendmsg sendmmsg recvfrom recvmsg

@@ -42,7 +42,7 @@ _TIMEOUT: Final = {
 _SECRET_ENV: Final = {
     "type": "object",
     "description": "Environment variables with a secret: names, and placeholders that the user's own messages brought, "
-    'as in {"TOKEN": "[redacted:kind#1a2b3c]"}. The command reads $TOKEN; it never stands in the command. The user is '
+    'as in {"TOKEN": "[redacted:kind#1a2b3c]"}. The command reads $TOKEN; it is never part of the command. The user is '
     "asked.",
     "additionalProperties": {"type": "string"},
     "maxProperties": SECRET_ENV_MAX,

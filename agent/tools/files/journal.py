@@ -242,7 +242,7 @@ class _Way(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """The journal as it stands on disk: steps that were made, steps that were taken back, newest last."""
+    """The journal as it is on disk: steps that were made, steps that were taken back, newest last."""
 
     done: list[_Row]
     undone: list[_Row]

@@ -46,7 +46,7 @@ class ComparisonBudget:
         """Raise `ToolError` when it is too much."""
         self.left -= lines
         if self.left < 0:
-            raise ToolError("too many hunks stand elsewhere than their line numbers say: read the files again")
+            raise ToolError("too many hunks are elsewhere than their line numbers say: read the files again")
 
 
 def parse_patch(text: str) -> tuple[FilePatch, ...]:
@@ -88,7 +88,7 @@ def _find(lines: list[str], old: tuple[str, ...], wanted: int, budget: Compariso
 
 
 def _places(lines: list[str], old: tuple[str, ...]) -> Iterator[int]:
-    """Yield where `old` stands in `lines`, from the top (Knuth, Morris and Pratt: no line is gone back to)."""
+    """Yield where `old` is in `lines`, from the top (Knuth, Morris and Pratt: no line is gone back to)."""
     fallback, matched = [0] * len(old), 0
     for at in range(1, len(old)):
         while matched and old[at] != old[matched]:

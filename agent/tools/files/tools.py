@@ -251,9 +251,9 @@ def _edit(workspace: Workspace, arguments: Mapping[str, Any]) -> str:
             old, new = (part.replace("\r\n", "\n").replace("\n", "\r\n") for part in (old, new))
         count = text.count(old)
         if count == 0:
-            raise ToolError(f"`old` does not stand in {path}: read it again and copy the piece exactly")
+            raise ToolError(f"`old` is not in {path}: read it again and copy the piece exactly")
         if count > 1 and not arguments.get("all", False):
-            raise ToolError(f"`old` stands in {path} {count} times: give more lines around it, or set `all`")
+            raise ToolError(f"`old` is in {path} {count} times: give more lines around it, or set `all`")
         size = len(_encoded(text)) + count * (len(_encoded(new)) - len(_encoded(old)))
         if size > limits.FILE_BYTES_MAX:
             raise ToolError(f"{path}: a file may have at most {limits.FILE_BYTES_MAX} bytes, and this would be {size}")
@@ -359,7 +359,7 @@ WRITING: Final = (
     ),
     _changing(
         "file_edit",
-        "Replace a piece of a text file. `old` must stand in the file exactly once, unless `all` is true.",
+        "Replace a piece of a text file. `old` must be in the file exactly once, unless `all` is true.",
         object_schema(
             {
                 "path": PATH,

@@ -126,7 +126,7 @@ class DiscordPosting:
         return message
 
     def forward(self, channel: Channel, author: DiscordUser, message: MessageObject) -> MessageObject:
-        """Post a message without words of its own: it refers to another one and carries it as it stands now."""
+        """Post a message without words of its own: it refers to another one and carries it as it is now."""
         source = message.passed_on or message
         reference = self._reference(message) | {"type": FORWARD}
         return self.post(

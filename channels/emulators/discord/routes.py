@@ -189,7 +189,7 @@ class MessagesApi:
         self._nonces[nonce] = (now_s, message.channel_id, message.id)
 
     def _same_nonce(self, body: Json) -> MessageObject | None:
-        """Find the message that this nonce made before, if `enforce_nonce` asks for it and the window still stands.
+        """Find the message that this nonce made before, if `enforce_nonce` asks for it and the window is still open.
 
         A message that was deleted since gives `Unknown Message`.
         """

@@ -30,7 +30,7 @@ NameOf = Callable[[str], str | None]
 """Turns a mention (`@42`, `@&42` or `#42`) into a name, or None when nobody is called so."""
 
 DEPTH_MAX: Final = 8  # marks inside marks; deeper ones are shown as they were typed
-LIST_DEPTH_MAX: Final = 5  # lists inside lists; deeper items stand below those of this depth, as the style sheet has it
+LIST_DEPTH_MAX: Final = 5  # lists inside lists; deeper items are below those of this depth, as the style sheet has it
 
 _FENCE: Final = re.compile(r"```(?:([\w+#.-]+)\n)?\n?(.*?)\n?```", re.DOTALL)
 _HEADING: Final = re.compile(r"(#{1,3}) +(\S.*)")

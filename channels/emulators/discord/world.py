@@ -366,7 +366,7 @@ class DiscordState:
     # --- what
 
     def message(self, reference: Json | None) -> MessageObject | None:
-        """Find the message that a `message_reference` points at, if it still stands."""
+        """Find the message that a `message_reference` points at, if it is still there."""
         if not reference or "message_id" not in reference:
             return None
         channel = self.channels.get(int(reference["channel_id"]))

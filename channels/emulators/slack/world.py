@@ -200,7 +200,7 @@ class SlackMessage:
         return self.thread_ts is not None and self.thread_ts != self.ts
 
     def copy(self) -> SlackMessage:
-        """Copy the message as it stands now, for `previous_message`."""
+        """Copy the message as it is now, for `previous_message`."""
         return replace(self, blocks=list(self.blocks))
 
 

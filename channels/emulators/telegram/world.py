@@ -100,7 +100,7 @@ class ChatType(StrEnum):
 
 @dataclass(slots=True)
 class TelegramMessage:
-    """One message as it stands now. `thread_id` is a topic, or the first message of a reply chain."""
+    """One message as it is now. `thread_id` is a topic, or the first message of a reply chain."""
 
     id: int
     sender: TelegramUser

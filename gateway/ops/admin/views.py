@@ -103,7 +103,7 @@ class QueueView(BaseModel):
     dead_letters: int
     agent_processes: int
     replies_unsent: dict[str, int] = Field(description="Committed replies on their way, by channel.")
-    channels: dict[str, str] = Field(description="How each channel stands, such as `connected`.")
+    channels: dict[str, str] = Field(description="The state of each channel, such as `connected`.")
 
 
 class QueueMomentView(ApiView):

@@ -416,7 +416,7 @@ def schema() -> None:
 @app.command()
 def show(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Print every key with the value in force and where it comes from. Secrets are masked, and of tool servers neither
-    arguments nor paths are shown: keys may stand there."""
+    arguments nor paths are shown: keys may be there."""
     loaded = loaded_and_warned(config)
     if as_json:
         say_document([{"key": key, "value": value, "source": source} for key, value, source in rows(loaded)])

@@ -68,7 +68,7 @@ def show_tree(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show which sub-agents worked for a conversation, and how each of them stands."""
+    """Show which sub-agents worked for a conversation, and the state of each."""
     if session_id is not None and key is not None:
         raise ConfigError("name a session or a key, not both")
     asyncio.run(print_trees(loaded_and_warned(config).settings, session_id, _parsed(key), as_json=as_json))

@@ -40,7 +40,7 @@ from gateway.ops.init.questions import (
 )
 
 Answers: TypeAlias = Mapping[str, str]
-"""Texts by the keys of settings, as they would stand in the environment."""
+"""Texts by the keys of settings, as they would be in the environment."""
 
 _KEEP: Final = "keep"
 _KEPT: Final = f"Enter to answer again, or `{_KEEP}` to go on with it as it is"
