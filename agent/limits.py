@@ -54,8 +54,8 @@ CONTEXT_BUDGET_SHARE: Final = 0.6  # of the window, where that is less
 CONTEXT_BUDGET_TOKENS_MIN: Final = 32_000  # of it are cheap in any model, so a smaller window is used whole
 
 # --- memory
-MEMORY_KNOWN_TOKENS_MAX: Final = 300  # of the facts that are always told: some twenty sentences
-MEMORY_KNOWN_MAX: Final = 40  # facts looked up for them; a line has seven tokens or more
+MEMORY_KNOWN_TOKENS_MAX: Final = 1_000  # of the facts that are always told: some seventy sentences
+MEMORY_KNOWN_MAX: Final = 150  # facts looked up for them; a line has seven tokens or more
 MEMORY_FACTS_MAX: Final = 3  # that have to do with a message, beside them: more of them are mostly not meant
 FACT_HELPS_CHARS_MAX: Final = 200  # ten words that later questions may have
 MEMORY_SNIPPETS_MAX: Final = 5

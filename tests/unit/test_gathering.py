@@ -191,17 +191,23 @@ def test_what_is_always_known_is_told_by_month_the_newest_first_and_once() -> No
     ]
 
 
-def test_what_is_always_known_has_300_tokens() -> None:
-    """Those for which there is no room are told only when they have to do with what is said."""
+def test_what_is_always_known_has_its_limit() -> None:
+    """Those for which there is no room are told only when they have to do with what is said; that they are there is
+    told once. What is always told does not depend on what is said."""
     known = tuple(
-        fact(f"This is a fact of the usual length, number {number}", number, day=number) for number in range(90)
+        fact(f"This is a fact of the usual length, number {number}", number, day=number) for number in range(150)
     )
     block = recollection_block(Recollection(known=known), "")
-    lines = block.splitlines()[3:-1]
-    assert estimate_tokens("\n".join(lines)) <= MEMORY_KNOWN_TOKENS_MAX
+    *lines, more = block.splitlines()[3:-1]
+    assert MEMORY_KNOWN_TOKENS_MAX - 50 <= estimate_tokens("\n".join(lines)) <= MEMORY_KNOWN_TOKENS_MAX
     assert "number 0" in block
-    assert "number 89" not in block
-    assert "number 89" in recollection_block(Recollection(facts=known[89:], known=known), "")
+    assert "number 149" not in block
+    assert more.startswith("More facts are kept than are listed. `recall`")
+    found = recollection_block(Recollection(facts=(known[3], *known[140:]), known=known), "", told=[block])
+    assert [line for line in found.splitlines() if "number" in line][1:] == [
+        f"{number}. This is a fact of the usual length, number {number}" for number in (142, 141, 140)
+    ]
+    assert more not in found
 
 
 def test_a_full_block_is_short() -> None:
