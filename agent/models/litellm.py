@@ -58,6 +58,9 @@ _THINKS_IN_BLOCKS: Final = "claude"
 https://docs.anthropic.com/en/docs/build-with-claude/extended-thinking#extended-thinking-with-tool-use"""
 _SIGNED: Final = "__thought__"
 """The separator that litellm puts between the id of a call and Gemini's signature of it."""
+_THINKING_TOKENS: Final = {"high": 4_096, "medium": 2_048, "low": 1_024, "minimal": 1_024}
+"""The most that litellm lets them think, where they do not decide that themselves. `max_tokens` has to be greater, and
+less than 1,024 is refused: https://docs.anthropic.com/en/docs/build-with-claude/extended-thinking"""
 _SHORT_EFFORT: Final = "low"
 """The effort of small work: it has few tokens for its answer, and a long thought would leave none of them."""
 
@@ -80,7 +83,8 @@ def arguments(
     """Build the arguments of `acompletion`. Those images of the prompt are shown that are among `pictures`. The request
     may lower the limits of its endpoint, and its temperature takes precedence."""
     thoughts = {call_id: one for call_id, one in request.thoughts.items() if one.model == request.model}
-    effort = _effort(request, endpoint, thoughts)
+    limits = [limit for limit in (request.completion_tokens_max, endpoint.max_tokens) if limit is not None]
+    effort = _effort(request, endpoint, thoughts, min(limits, default=None))
     if endpoint.reasoning_effort and not effort:  # without thinking no thought may come back
         thoughts = {call_id: replace(one, blocks=()) for call_id, one in thoughts.items()}
     messages: list[dict[str, Any]] = [
@@ -101,7 +105,6 @@ def arguments(
     }
     if request.tools:
         given["tools"] = [_tool(tool) for tool in request.tools]
-    limits = [limit for limit in (request.completion_tokens_max, endpoint.max_tokens) if limit is not None]
     if limits:
         given["max_tokens"] = min(limits)
     temperature = endpoint.temperature if request.temperature is None else request.temperature
@@ -113,10 +116,12 @@ def arguments(
     return given
 
 
-def _effort(request: ModelRequest, endpoint: ModelEndpoint, thoughts: Mapping[str, Thoughts]) -> str:
+def _effort(
+    request: ModelRequest, endpoint: ModelEndpoint, thoughts: Mapping[str, Thoughts], tokens_max: int | None
+) -> str:
     """Return how hard the model shall think; "" where it cannot. A model that thinks in blocks wants more tokens for
-    that than small work has; nor can it begin to think when the calls whose results come now were made without a
-    thought (by another model, or in an earlier turn)."""
+    that than small work has, and thinks less where `tokens_max` leaves no room for an answer; nor can it begin to think
+    when the calls whose results come now were made without a thought (by another model, or in an earlier turn)."""
     if endpoint.reasoning_effort in _NO_EFFORTS:
         return endpoint.reasoning_effort
     is_small, thinks_in_blocks = request.purpose not in LONG_WORK, _THINKS_IN_BLOCKS in endpoint.model
@@ -124,6 +129,9 @@ def _effort(request: ModelRequest, endpoint: ModelEndpoint, thoughts: Mapping[st
     calls = newest.tool_calls if newest is not None else ()
     if thinks_in_blocks and (is_small or (calls and calls[0].id not in thoughts)):
         return ""
+    if thinks_in_blocks and tokens_max is not None:
+        most = min(_THINKING_TOKENS[endpoint.reasoning_effort], tokens_max - 1)
+        return next((effort for effort, tokens in _THINKING_TOKENS.items() if tokens <= most), "")
     return _SHORT_EFFORT if is_small and endpoint.reasoning_effort in _LONG_EFFORTS else endpoint.reasoning_effort
 
 

@@ -333,7 +333,9 @@ class ModelEntry(Section):
         json_schema_extra=expecting("a number from 0 to 2"),
     )
     max_tokens: Annotated[int, Field(ge=1)] | None = Field(
-        default=None, description="Tokens of one answer at most. Empty: what the model allows."
+        default=None,
+        description="Tokens of one answer and the thinking before it, at most. Claude thinks less where they are few, "
+        "and not at all up to 1024. Empty: what the model allows.",
     )
     reasoning_effort: Literal["", "none", "minimal", "low", "medium", "high"] = Field(
         default="",

@@ -125,6 +125,26 @@ async def test_a_request_that_thinks_keeps_the_rules_of_thinking(purpose: UsageP
     assert ("thinking" in body, body.get("temperature")) == ((True, None) if is_long else (False, 0.3))
 
 
+@pytest.mark.parametrize(
+    ("max_tokens", "effort", "thinks"),
+    [
+        (4_096, "high", 2_048),
+        (4_097, "high", 4_096),
+        (2_048, "medium", 1_024),
+        (1_025, "low", 1_024),
+        (1_024, "low", 0),
+    ],
+)
+async def test_a_thought_leaves_room_for_the_answer(max_tokens: int, effort: str, thinks: int) -> None:
+    """An entry whose `max_tokens` lies below what its effort would take thinks less, or not at all."""
+    request = replace(with_results(None), messages=(ASKED,))
+    answering = asked(CLAUDE, lambda body: thinking_fault(body) or LAST, effort=effort, max_tokens=max_tokens)
+    async with answering as (server, client):
+        assert (await ask(client, request)).text == "A hill."
+    (body,) = server.requests
+    assert (body["max_tokens"], body.get("thinking", {}).get("budget_tokens", 0)) == (max_tokens, thinks)
+
+
 def marred_by_the_scrubber() -> str:
     """A signature such as Gemini's, some thousand random bytes, in which the scrubber finds a secret."""
     drawn = (base64.b64encode(random.Random(seed).randbytes(3_000)).decode() for seed in range(500))

@@ -44,6 +44,8 @@ def thinking_fault(body: Body) -> Fault | None:
     thinking = body.get("thinking", {})
     if thinking.get("budget_tokens", 0) >= body["max_tokens"]:
         return Fault(FaultKind.INVALID, message="`max_tokens` must be greater than `thinking.budget_tokens`.")
+    if thinking.get("budget_tokens", 1_024) < 1_024:
+        return Fault(FaultKind.INVALID, message="thinking.budget_tokens: Input should be greater than or equal to 1024")
     if thinking.get("type") in {"enabled", "adaptive"} and body.get("temperature", 1) != 1:
         return Fault(FaultKind.INVALID, message="`temperature` may only be set to 1 when thinking is enabled.")
     spoken = [message["content"] for message in body["messages"] if message["role"] == "assistant"]

@@ -38,9 +38,15 @@ def always(answer: Answer | Fault) -> Callable[[Body], Answer | Fault]:
 
 @asynccontextmanager
 async def asked(
-    vendor: Vendor, answer: Answering, *, effort: str = "", temperature: float | None = None
+    vendor: Vendor,
+    answer: Answering,
+    *,
+    effort: str = "",
+    temperature: float | None = None,
+    max_tokens: int | None = None,
 ) -> AsyncIterator[tuple[ProviderServer, LitellmClient]]:
-    """A running server and our client of it; its models think with that `effort`, at that temperature."""
+    """A running server and our client of it; its models think with that `effort`, at that temperature, and write that
+    many tokens."""
     async with serving(vendor.wire, answer) as server:
         address = partial(
             ModelEndpoint,
@@ -48,6 +54,7 @@ async def asked(
             api_key="key-of-the-test",
             reasoning_effort=effort,
             temperature=temperature,
+            max_tokens=max_tokens,
         )
         client = LitellmClient(ModelCatalog(), address)
         yield server, client
