@@ -7,9 +7,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from agent.limits import USUAL_ANSWER_TOKENS
+from agent.limits import MODEL_RETRY_AFTER_MAX_S, USUAL_ANSWER_TOKENS
 from agent.models.requests import StopReason, TokenCount, price_usd
-from gateway.contracts.errors import ContextTooLong, EmptyAnswer, ModelError, ModelTooSlow
+from gateway.contracts.errors import (
+    ContextTooLong,
+    EmptyAnswer,
+    ModelError,
+    ModelRejected,
+    ModelTooSlow,
+    ModelUnavailable,
+)
 from gateway.contracts.messages import CleanText, DeliveryProgress, DeliveryState, RemovedSecrets, literal_text
 from gateway.contracts.sessions import Session
 from gateway.contracts.subagents import SubTask
@@ -67,6 +74,18 @@ def failure_sentence(error: Exception, reference: str, words: Words) -> str:
     if isinstance(error, ModelError) and error.needs_operator:
         return words.say(
             "I cannot answer at the moment: the operator has to mend something first. (Reference {reference})",
+            reference=reference,
+        )
+    if isinstance(error, ModelRejected):
+        return words.say(
+            "The provider of the model does not take this request, so asking again will not help. Begin a new "
+            "conversation with /new, or ask the operator. (Reference {reference})",
+            reference=reference,
+        )
+    if isinstance(error, ModelUnavailable) and (error.retry_after_s or 0.0) > MODEL_RETRY_AFTER_MAX_S:
+        return words.say(
+            "The model takes no more requests for now. Send /retry in {time}. (Reference {reference})",
+            time=words.lasting((error.retry_after_s or 0.0) * 1000),
             reference=reference,
         )
     if isinstance(error, EmptyAnswer):

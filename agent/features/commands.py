@@ -14,7 +14,7 @@ from agent.models.requests import Permit
 from agent.tools.policy import Permissions, Visibility
 from agent.tools.tool import CallOrigin, Enclosed, ToolContext
 from gateway.contracts.commands import COMMANDS, CommandSpec, HelpTopic, find_command, is_offered
-from gateway.contracts.errors import ContextTooLong, ModelError
+from gateway.contracts.errors import ContextTooLong, ModelRejected
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import Button, Choice, CleanText, InboundMessage, Reply, clipped, joined, literal_text
 from gateway.contracts.ports import Clock
@@ -83,7 +83,7 @@ def offering(
 def retry_offers(error: Exception, turn_id: str, words: Words) -> tuple[Offer, ...]:
     """Offer the button under a failed turn that repeats that very turn, as long as no turn followed it. Nothing is
     offered where it would fail again."""
-    if isinstance(error, ContextTooLong) or (isinstance(error, ModelError) and error.needs_operator):
+    if isinstance(error, ContextTooLong | ModelRejected):
         return ()
     return (Offer(words.say(_RETRY), f"/retry {turn_id}"),)
 
