@@ -51,14 +51,13 @@ class ModelCatalog:
         table = json.loads((self._folder / _PROVIDERS).read_text("utf-8"))["providers"]
         return frozenset(table)
 
-    def check_name(self, model: str, *, setting: str = "") -> None:
-        """Check that a model can be called. Raises `ConfigError`, which names the setting, for one that neither the map
-        nor a provider prefix makes callable."""
+    def check_name(self, model: str) -> None:
+        """Check that a model can be called. Raises `ConfigError` for one that neither the map nor a provider prefix
+        makes callable."""
         if model in self.names or self._prefix(model):
             return
-        place = f"{setting}: " if setting else ""
         raise ConfigError(
-            f"{place}{model!r} is no model that litellm knows; write <provider>/<model>, "
+            f"{model!r} is no model that litellm knows; write <provider>/<model>, "
             "for example openai/gpt-4o-mini or ollama/llama3.2, or demo/scripted"
         )
 
@@ -74,20 +73,20 @@ class ModelCatalog:
             return ModelFacts(provider=self._prefix(model))
         return ModelFacts(
             provider=self._prefix(model) or str(row.get("litellm_provider") or ""),
-            context_window=_whole(row.get("max_input_tokens") or row.get("max_tokens")),
-            output_max=_whole(row.get("max_output_tokens")),
+            context_window=whole(row.get("max_input_tokens") or row.get("max_tokens")),
+            output_max=whole(row.get("max_output_tokens")),
             is_reasoning=bool(row.get("supports_reasoning")),
             sees=bool(row.get("supports_vision")),
             is_told_to_cache=bool(row.get("supports_prompt_caching")) and _CACHES_WHEN_TOLD in model,
             prices_usd={
-                "prompt": _money(row.get("input_cost_per_token")),
-                "completion": _money(row.get("output_cost_per_token")),
-                "second": _money(row.get("input_cost_per_second")),
-                "written": _money(row.get("cache_creation_input_token_cost", row.get("input_cost_per_token"))),
-                "cached": _money(row.get("cache_read_input_token_cost", row.get("input_cost_per_token"))),
+                "prompt": number(row.get("input_cost_per_token")),
+                "completion": number(row.get("output_cost_per_token")),
+                "second": number(row.get("input_cost_per_second")),
+                "written": number(row.get("cache_creation_input_token_cost", row.get("input_cost_per_token"))),
+                "cached": number(row.get("cache_read_input_token_cost", row.get("input_cost_per_token"))),
             },
             cheap_sibling=self._cheap_sibling(model),
-            embedding_sibling=self._sibling(model, self._embeds, lambda row: _money(row.get("input_cost_per_token"))),
+            embedding_sibling=self._sibling(model, self._embeds, lambda row: number(row.get("input_cost_per_token"))),
         )
 
     def _cheap_sibling(self, model: str) -> str:
@@ -124,8 +123,8 @@ class ModelCatalog:
         not retire soon."""
         return (
             row.get("mode") == "embedding"
-            and _money(row.get("input_cost_per_token")) > 0
-            and _whole(row.get("max_input_tokens")) >= EMBEDDING_WINDOW_MIN
+            and number(row.get("input_cost_per_token")) > 0
+            and whole(row.get("max_input_tokens")) >= EMBEDDING_WINDOW_MIN
             and not _EMBEDS_ELSE.search(name.lower())
             and not self._retires_soon(name, row)
         )
@@ -139,7 +138,7 @@ class ModelCatalog:
             and bool(row.get("supports_function_calling"))
             and bool(row.get("supports_response_schema"))
             and _small_work_usd(row) > 0  # no price is none that is known
-            and _whole(row.get("max_input_tokens")) >= CHEAP_MODEL_WINDOW_MIN
+            and whole(row.get("max_input_tokens")) >= CHEAP_MODEL_WINDOW_MIN
             and min(sizes, default=CHEAP_MODEL_SIZE_MIN) >= CHEAP_MODEL_SIZE_MIN
             and not _MADE_FOR_ELSE.search(name.lower())
             and not self._retires_soon(name, row)
@@ -212,14 +211,16 @@ def _route(name: str, row: Mapping[str, Any]) -> tuple[str, str]:
 
 def _small_work_usd(row: Mapping[str, Any]) -> float:
     """Return the price of small work: about four tokens are read for one that is written."""
-    return 4 * _money(row.get("input_cost_per_token")) + _money(row.get("output_cost_per_token"))
+    return 4 * number(row.get("input_cost_per_token")) + number(row.get("output_cost_per_token"))
 
 
-def _whole(value: object) -> int:
-    return int(value) if isinstance(value, int | float) else 0
+def whole(value: object) -> int:
+    """Read a whole number from a table or an answer; 0 for anything else."""
+    return int(number(value))
 
 
-def _money(value: object) -> float:
+def number(value: object) -> float:
+    """Read a number from a table or an answer; 0 for anything else."""
     return float(value) if isinstance(value, int | float) else 0.0
 
 

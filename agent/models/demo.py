@@ -35,7 +35,7 @@ from agent.models.requests import (
     request_chars,
 )
 from agent.tokens import estimate_tokens
-from gateway.contracts.errors import ConfigError, ContextTooLong, ModelError, ModelRejected, ModelUnavailable
+from gateway.contracts.errors import ConfigError, ContextTooLong, ModelError, ModelUnavailable
 from gateway.contracts.sessions import Role, UsagePurpose
 
 # What the demo model says of itself when somebody asks. Data only.
@@ -382,12 +382,8 @@ def _slow(rest: str, request: ModelRequest) -> _Script:
 
 
 def _fail(rest: str, _request: ModelRequest) -> _Script:
-    failures: Mapping[str, Callable[[], ModelError]] = {
-        "busy": lambda: ModelUnavailable("the demo model was told to be overloaded"),
-        "long": lambda: ContextTooLong("the demo model was told that the prompt is too long"),
-    }
-    make = failures.get(rest.lower(), lambda: ModelRejected("the demo model was told to fail"))
-    raise make()
+    kinds: Mapping[str, type[ModelError]] = {"busy": ModelUnavailable, "long": ContextTooLong}
+    raise kinds.get(rest.lower(), ModelError)("the demo model was told to fail")
 
 
 def _tool(rest: str, _request: ModelRequest) -> _Script:

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from agent.limits import SPOKEN_BYTES_PER_S
-from agent.models.catalog import ModelCatalog, ModelEndpoint
+from agent.models.catalog import ModelCatalog, ModelEndpoint, number, whole
 from agent.models.litellm_import import Litellm, load_litellm
 from agent.models.provider_calls import ProviderCalls
 from agent.models.requests import (
@@ -474,20 +474,12 @@ def _transcribed(request: TranscriptionRequest, answer: Any, prices_usd: Mapping
     it is estimated from the size."""
     usage = getattr(answer, "usage", None)
     tokens = TokenCount(
-        prompt=_whole(getattr(usage, "input_tokens", 0)), completion=_whole(getattr(usage, "output_tokens", 0))
+        prompt=whole(getattr(usage, "input_tokens", 0)), completion=whole(getattr(usage, "output_tokens", 0))
     )
-    seconds = _number(getattr(usage, "seconds", None)) or _number(getattr(answer, "duration", None))
+    seconds = number(getattr(usage, "seconds", None)) or number(getattr(answer, "duration", None))
     seconds = seconds or len(request.content) / SPOKEN_BYTES_PER_S
     cost_usd = price_usd(tokens, prices_usd) or seconds * prices_usd.get("second", 0.0)
     return TranscriptionAnswer(str(answer.text or ""), tokens, cost_usd)
-
-
-def _whole(value: Any) -> int:
-    return int(_number(value))
-
-
-def _number(value: Any) -> float:
-    return float(value) if isinstance(value, int | float) else 0.0
 
 
 def _counted(usage: Any, before: TokenCount) -> TokenCount:

@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 from agent.limits import MODEL_BACKOFF_S, SCRUBBED_AT_ONCE_CHARS
 from gateway.contracts.context_blocks import Image
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.memory import Embedding, Vector, cosine
+from gateway.contracts.memory import Vector
 from gateway.contracts.messages import CleanText, joined, literal_text
 from gateway.contracts.sessions import Role, ToolCall, UsagePurpose
 from gateway.scrub import Scrubber
@@ -278,9 +278,6 @@ def price_usd(tokens: TokenCount, prices_usd: Mapping[str, float]) -> float:
 #
 # Embedder         what memory uses: charged to the key, tried again where that helps
 # EmbeddingModel   one way to a provider; `agent.features.memory.knowledge` makes the former of the latter
-
-
-__all__ = ["Embedder", "Embedding", "EmbeddingAnswer", "EmbeddingModel", "EmbeddingRequest", "Vector", "cosine"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -259,10 +259,8 @@ _BRAINSTORMING_SIGNS: Final = (
 
 def tone_of(text: str) -> Tone:
     """Detect the tone of the beginning of a message: frustration and errors before ideas, the first match wins."""
-    plain = unicodedata.normalize("NFC", text[:TONE_CHARS_MAX]).replace("’", "'")
-    is_frustrated = _FRUSTRATED.search(plain) is not None
-    is_error = _reports_failure(plain)
-    if is_frustrated:
+    plain, is_error = _beginning(text), reports_failure(text)
+    if _FRUSTRATED.search(plain):
         return Tone.FRUSTRATED_ERROR if is_error else Tone.FRUSTRATED
     if is_error:
         return Tone.ERROR
@@ -271,12 +269,12 @@ def tone_of(text: str) -> Tone:
 
 def reports_failure(text: str) -> bool:
     """Tell whether the beginning of a message says that something fails."""
-    return _reports_failure(unicodedata.normalize("NFC", text[:TONE_CHARS_MAX]).replace("’", "'"))
-
-
-def _reports_failure(plain: str) -> bool:
-    told = _TERMS.sub(" ", plain)
+    told = _TERMS.sub(" ", _beginning(text))
     return _ERROR.search(told) is not None or _ERROR_NAMES.search(told) is not None
+
+
+def _beginning(text: str) -> str:
+    return unicodedata.normalize("NFC", text[:TONE_CHARS_MAX]).replace("’", "'")
 
 
 def _compiled(words: str, signs: str) -> re.Pattern[str]:

@@ -36,25 +36,11 @@ class PromptLibrary:
 
 def load_prompts() -> PromptLibrary:
     """Read every prompt file. A missing or empty one stops the start (`FileNotFoundError`, `ValueError`)."""
-    return PromptLibrary(*(_read(field.name) for field in fields(PromptLibrary)))
+    return PromptLibrary(*(load_prompt(field.name) for field in fields(PromptLibrary)))
 
 
-def profile_prompt(name: str) -> CleanText:
-    """Load what the agent profile `name` says of itself. Raises as `load_prompts` does."""
-    return _read(f"profiles/{name}")
-
-
-def sub_type_prompt(name: str) -> CleanText:
-    """Load what sub-agents of the type `name` are told of themselves. Raises as `load_prompts` does."""
-    return _read(f"subagents/{name}")
-
-
-def strategy_prompt(name: str) -> CleanText:
-    """Load what a sub-agent is told about its role in an orchestration. Raises as `load_prompts` does."""
-    return _read(f"strategies/{name}")
-
-
-def _read(name: str) -> CleanText:
+def load_prompt(name: str) -> CleanText:
+    """Read one prompt file, such as `subagents/explore`. Raises as `load_prompts` does."""
     text = resources.files(__package__).joinpath(f"{name}.md").read_text("utf-8").strip()
     if not text:
         raise ValueError(f"the prompt {name}.md is empty")
@@ -96,7 +82,7 @@ def ceiling_for(tools: tuple[str, ...]) -> Permissions:
 
 
 def _profile(row: ProfileRow) -> Profile:
-    return Profile(row.name, row.about, profile_prompt(row.name), ceiling_for(row.tools))
+    return Profile(row.name, row.about, load_prompt(f"profiles/{row.name}"), ceiling_for(row.tools))
 
 
 PROFILES: Final = {name: _profile(row) for name, row in PROFILE_ROWS.items()}

@@ -20,7 +20,7 @@ from typing import Final
 import structlog
 
 from agent.limits import SUB_TYPES_SEEN_WITHIN_S, SUBAGENT_DEPTH_MAX
-from agent.prompts.library import PROMPTS, sub_type_prompt
+from agent.prompts.library import PROMPTS, load_prompt
 from agent.tools.policy import EVERYTHING, Permission, Permissions, permissions
 from agent.tools.tool import CallOrigin, ToolContext
 from gateway.contracts.messages import CleanText, joined
@@ -76,7 +76,7 @@ class SubType:
         return not self.is_off and all(any(name in usable for name in group) for group in needed if group)
 
 
-_PROMPTS: Final = {name: sub_type_prompt(name) for name in SUB_TYPE_ROWS}
+_PROMPTS: Final = {name: load_prompt(f"subagents/{name}") for name in SUB_TYPE_ROWS}
 
 
 def sub_type_of(row: SubTypeRow) -> SubType:

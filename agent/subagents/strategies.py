@@ -16,7 +16,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any, Final
 
 from agent import limits
-from agent.prompts.library import strategy_prompt
+from agent.prompts.library import load_prompt
 from agent.schema import object_schema
 from agent.subagents.steps import (
     Conclusion,
@@ -39,7 +39,7 @@ from agent.tools.results import abridged
 from gateway.contracts.errors import Shortfall, ToolError
 
 _PROMPTS: Final = {
-    name: strategy_prompt(name)
+    name: load_prompt(f"strategies/{name}")
     for name in (
         *("step", "synthesis", "side", "judge", "draft", "revision", "review", "verdict", "unreadable"),
         *("split", "parts", "join"),

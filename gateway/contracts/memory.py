@@ -1,4 +1,4 @@
-"""The memory of people beyond one conversation: facts, passages, cached answers, and embeddings to find them by."""
+"""The memory of people beyond one conversation: facts, passages, and embeddings to find them by."""
 
 from __future__ import annotations
 

@@ -154,8 +154,9 @@ def known(connection: Connection, key: SessionKey, *, limit: int) -> list[Fact]:
     asking = _asking(connection, key)
     newest = connection.execute(_NEWEST_KNOWN, asking | {"page_limit": limit}).all()
     if len(newest) < limit:  # these are all
-        return [to_fact(row) for row in newest]
-    used = connection.execute(_MOST_USED, asking | {"page_limit": KNOWN_USED_MAX}).all()
+        used = sorted((row for row in newest if row.uses), key=lambda row: -row.uses)[:KNOWN_USED_MAX]
+    else:
+        used = list(connection.execute(_MOST_USED, asking | {"page_limit": KNOWN_USED_MAX}))
     in_turn = (row for pair in zip_longest(newest, used) for row in pair if row is not None)
     rows = {row.id: row for row in in_turn}.values()
     return [to_fact(row) for row in sorted(rows, key=lambda row: row.origin != Origin.TOLD.value)][:limit]

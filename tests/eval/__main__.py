@@ -21,6 +21,7 @@ from rich.table import Table
 from agent.model_clients import model_clients
 from agent.models.requests import ModelProvider
 from gateway.config import load_settings
+from gateway.contracts.errors import ConfigError
 from tests.eval.asking import given_by, prompted
 from tests.eval.judging import Case, Given, faults_of, load_cases
 from tests.llm.conftest import client_of, llama
@@ -42,7 +43,10 @@ def main() -> int:
     if unknown := set(options.kinds) - set(kinds):
         parser.error(f"there is no {unknown.pop()}; there are {', '.join(kinds)}")
     chosen = [case for case in cases if not options.kinds or case.kind in options.kinds]
-    judged = uvloop.run(_judge_all(chosen, is_small=options.smollm2, at_once=options.at_once))
+    try:
+        judged = uvloop.run(_judge_all(chosen, is_small=options.smollm2, at_once=options.at_once))
+    except ConfigError as error:
+        parser.error(str(error))
     _print(judged, Console(width=160) if not sys.stdout.isatty() else Console())
     return 0
 

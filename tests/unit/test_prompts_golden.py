@@ -15,7 +15,7 @@ from typing import Final
 
 import pytest
 
-from agent.prompts.library import PROFILES, PROMPTS, sub_type_prompt
+from agent.prompts.library import PROFILES, PROMPTS, load_prompt
 from agent.tokens import estimate_tokens, stand_in
 from gateway.contracts.context_blocks import _NAMES, _OURS
 from gateway.contracts.messages import CleanText
@@ -97,7 +97,7 @@ def test_every_block_of_the_gateway_is_explained_in_one_line() -> None:
 def test_the_prompts_stay_short(capsys: pytest.CaptureFixture[str]) -> None:
     """Each is paid for again and again: the ground rules with every message."""
     sizes = {field.name: estimate_tokens(getattr(PROMPTS, field.name)) for field in fields(PROMPTS)}
-    types = {name: estimate_tokens(sub_type_prompt(name)) for name in SUB_TYPE_ROWS}
+    types = {name: estimate_tokens(load_prompt(f"subagents/{name}")) for name in SUB_TYPE_ROWS}
     with capsys.disabled():
         print("\nprompt tokens (estimated):", ", ".join(f"{name} {size}" for name, size in sizes.items()))
         print("sub-agents:", ", ".join(f"{name} {size}" for name, size in types.items()))

@@ -17,14 +17,7 @@ import structlog
 from agent import limits
 from agent.engine import Finished
 from agent.features.commands import CommandRequest, CommandRow
-from agent.models.requests import (
-    Embedder,
-    EmbeddingAnswer,
-    EmbeddingModel,
-    EmbeddingRequest,
-    ToolSpec,
-    Vector,
-)
+from agent.models.requests import Embedder, EmbeddingAnswer, EmbeddingModel, EmbeddingRequest, ToolSpec
 from agent.schema import object_schema, text_schema
 from agent.subagents.runs import SubagentStopper
 from agent.tokens import estimate_tokens
@@ -32,7 +25,7 @@ from agent.tools.policy import Risk
 from agent.tools.tool import Tool, ToolContext
 from gateway.contracts.errors import MemoryFull, ModelError, ModelRejected, StoreError, ToolError
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.memory import Boundary, Embedding, Fact, Origin, Recollection, Remembered
+from gateway.contracts.memory import Boundary, Embedding, Fact, Origin, Recollection, Remembered, Vector
 from gateway.contracts.messages import CleanText, clipped, joined
 from gateway.contracts.ports import Clock
 from gateway.contracts.sessions import Entry, EntryKind, PromptQuery, PromptStart, Role, Session, Usage, UsagePurpose
@@ -64,13 +57,12 @@ def recollection_block(found: Recollection, said: str, *, told: Sequence[str] = 
         and (line := f"- {_day(snippet.said_at_ms)}, {_SPEAKERS[snippet.role]}: {_one_line(snippet.text, said)}")
         not in already
     ]
-    parts = [
-        *_part(
-            "Facts about the user, with their numbers, by the month they were told in:", _facts(found, said, already)
-        ),
-        *_part("Said in earlier conversations:", snippets),
-    ]
-    return "\n".join(("<memory>", _HEAD, *parts, "</memory>")) if parts else ""
+    parts = {
+        "Facts about the user, with their numbers, by the month they were told in:": _facts(found, said, already),
+        "Said in earlier conversations:": snippets,
+    }
+    told_now = [line for title, lines in parts.items() if lines for line in (title, *lines)]
+    return "\n".join(("<memory>", _HEAD, *told_now, "</memory>")) if told_now else ""
 
 
 def _facts(found: Recollection, said: str, already: set[str]) -> list[str]:
@@ -94,10 +86,6 @@ def _facts(found: Recollection, said: str, already: set[str]) -> list[str]:
     lines = [line for month, of_it in by_month for line in (month, *(shown[fact] for fact in of_it))]
     has_more = any(fact not in shown for fact in found.known)
     return [*lines, _MORE] if has_more and _MORE not in already else lines
-
-
-def _part(title: str, lines: Sequence[str]) -> list[str]:
-    return [title, *lines] if lines else []
 
 
 def _fact_line(fact: Fact, said: str) -> str:
@@ -356,6 +344,14 @@ _ALL: Final = re.compile(r"all(\s+yes)?", re.IGNORECASE)
 _LISTED_CHARS_MAX: Final = 200
 
 _NO_SUCH_FACT: Final = sentence("There is no such fact. /memory lists them.")
+_NOTHING: Final = {
+    True: sentence("I remember nothing of you yet."),
+    False: sentence("I remember nothing from here yet."),
+}
+_EVERYTHING: Final = {
+    True: sentence("What I remember of you, newest first:"),
+    False: sentence("What I remember from here, newest first:"),
+}
 _SURE_OF_YOU: Final = sentence(
     "This forgets everything I remember of you ({facts}), and that I can look up what we said in earlier "
     "conversations. Write `/forget all yes` if you mean it."
@@ -382,8 +378,8 @@ def memory_commands(
             return await _share(store, key, int(sharing[2]), words, is_shared=sharing[1].lower() == "share")
         facts = await memory.recall(key, asked.argument, limit=limits.FACTS_LISTED_MAX)
         if not facts:
-            return words.say("I remember nothing like that.") if asked.argument else _nothing(key, words)
-        title = words.say("What fits best:") if asked.argument else _everything(key, words)
+            return words.say("I remember nothing like that.") if asked.argument else words.say(_NOTHING[key.is_private])
+        title = words.say("What fits best:") if asked.argument else words.say(_EVERYTHING[key.is_private])
         hint = words.say(
             "/forget NUMBER makes me forget one of them, /memory share NUMBER lets me use it wherever you talk to me."
         )
@@ -458,18 +454,6 @@ def _which_of(found: Sequence[Fact], key: SessionKey, words: Words) -> str:
     if not found:
         return words.say("I remember nothing like that. /memory lists what I remember.")
     return f"{words.say('Which of these? Write /forget and its number.')}\n\n{_listed(found, key, words)}"
-
-
-def _nothing(key: SessionKey, words: Words) -> str:
-    if key.is_private:
-        return words.say("I remember nothing of you yet.")
-    return words.say("I remember nothing from here yet.")
-
-
-def _everything(key: SessionKey, words: Words) -> str:
-    if key.is_private:
-        return words.say("What I remember of you, newest first:")
-    return words.say("What I remember from here, newest first:")
 
 
 def _listed(facts: Sequence[Fact], key: SessionKey, words: Words) -> str:
