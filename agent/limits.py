@@ -55,6 +55,7 @@ CONTEXT_BUDGET_TOKENS_MIN: Final = 32_000  # of it are cheap in any model, so a 
 
 # --- memory
 MEMORY_KNOWN_TOKENS_MAX: Final = 1_000  # of the facts that are always told: some seventy sentences
+MEMORY_KNOWN_PARTS: Final = 20  # of a prompt, so that a small window keeps room for the talk: they take one
 MEMORY_KNOWN_MAX: Final = 150  # facts looked up for them; a line has seven tokens or more
 MEMORY_FACTS_MAX: Final = 3  # that have to do with a message, beside them: more of them are mostly not meant
 FACT_HELPS_CHARS_MAX: Final = 200  # ten words that later questions may have

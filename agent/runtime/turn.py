@@ -92,7 +92,7 @@ class ConversationRunner:
         unseen = self._unseen(batch, window.view, chosen.model)
         name = context.wake.author_name if batch.key.user and context.wake else None
         told = partial(preamble, advice=turn.advice, lost=lost, unseen=unseen, name=name, zone=window.zone)
-        await self._begin_notes(turn, window.view, told)
+        await self._begin_notes(turn, window.view, told, chosen.budget.usable)
         model, prompt = chosen.model, window.prompt(turn.entries)
         await self._engine.take_steps(turn, context, model=model, system=window.system, prompt=prompt, window=window)
         if window.is_abridged:
@@ -114,13 +114,14 @@ class ConversationRunner:
         turn: Turn,
         view: Sequence[Entry],
         told: Callable[..., CleanText],
+        prompt_tokens: int,
     ) -> None:
         """Record what the model is told in addition to the request: the first entries of the turn. `told` is the
-        preamble, which still lacks the time, the tone and memory."""
+        preamble, which still lacks the time, the tone and memory; a prompt may hold `prompt_tokens`."""
         said = turn.said or literal_text("")
         memory = None
         if self._memory is not None and said:
-            block = await self._memory.block(turn.session, said, view, start=turn.prompt)
+            block = await self._memory.block(turn.session, said, view, start=turn.prompt, prompt_tokens=prompt_tokens)
             memory, turn.used_facts = block.text, block.used
         now_ms = self._clock.now_ms()
         text = told(now_ms, tone=tone_of(said), memory=memory)

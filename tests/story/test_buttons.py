@@ -13,7 +13,7 @@ from agent.models.requests import ModelEvent, ModelRequest
 from gateway.bus.bus import RedisBus
 from gateway.config.access import AccessSettings
 from gateway.contracts.access import Audience, PlaceRule, Projection, StrangerRule
-from gateway.contracts.errors import ModelRejected
+from gateway.contracts.errors import ModelError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import Button, ControlKind, ControlRequest, Reply, ReplyKind
 from gateway.contracts.ports import Verdict
@@ -37,7 +37,7 @@ class Moody(Mind):
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         async for event in super().stream(request):
             if self.is_down and request.purpose is UsagePurpose.TURN:
-                raise ModelRejected("told to be down")
+                raise ModelError("told to be down")
             yield event
 
 

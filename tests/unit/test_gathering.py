@@ -208,6 +208,8 @@ def test_what_is_always_known_has_its_limit() -> None:
         f"{number}. This is a fact of the usual length, number {number}" for number in (142, 141, 140)
     ]
     assert more not in found
+    small = recollection_block(Recollection(known=known), "", tokens_max=200).splitlines()[3:-2]
+    assert 150 <= estimate_tokens("\n".join(small)) <= 200
 
 
 def test_a_full_block_is_short() -> None:

@@ -17,7 +17,7 @@ from agent.prompts.library import PROMPTS
 from agent.subagents.strategies import schema, strategy_of
 from agent.subagents.texts import result_text
 from agent.tools.results import framed
-from gateway.contracts.errors import ConfigError, ContextTooLong, ModelError, ModelRejected, ModelUnavailable
+from gateway.contracts.errors import ConfigError, ContextTooLong, ModelError, ModelUnavailable
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, literal_text
 from gateway.contracts.sessions import Role, ToolCall, UsagePurpose
@@ -66,7 +66,7 @@ async def test_history_shows_only_what_was_sent() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "error"), [("fail", ModelRejected), ("fail busy", ModelUnavailable), ("fail long", ContextTooLong)]
+    ("text", "error"), [("fail", ModelError), ("fail busy", ModelUnavailable), ("fail long", ContextTooLong)]
 )
 async def test_it_fails_when_told_to(text: str, error: type[ModelError]) -> None:
     with pytest.raises(error):

@@ -6,6 +6,7 @@ Whose memory it is and who may be listening both come from the session key, and 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -47,8 +48,11 @@ _SPEAKERS: Final = {Role.USER: "the user", Role.ASSISTANT: "you", Role.TOOL: "a 
 _BEFORE: Final = 3  # parts of a cut line: one before the place that matters, the rest behind it
 
 
-def recollection_block(found: Recollection, said: str, *, told: Sequence[str] = ()) -> str:
-    """Write the block, "" when the texts in `told` say everything already. It still has to be scrubbed."""
+def recollection_block(
+    found: Recollection, said: str, *, told: Sequence[str] = (), tokens_max: int = limits.MEMORY_KNOWN_TOKENS_MAX
+) -> str:
+    """Write the block, "" when the texts in `told` say everything already. The facts that are always known take
+    `tokens_max` at most. It still has to be scrubbed."""
     already = {line for text in told for line in text.splitlines()}
     snippets = [
         line
@@ -58,19 +62,20 @@ def recollection_block(found: Recollection, said: str, *, told: Sequence[str] = 
         not in already
     ]
     parts = {
-        "Facts about the user, with their numbers, by the month they were told in:": _facts(found, said, already),
+        "Facts about the user, with their numbers, by the month they were told in:": _facts(
+            found, said, already, tokens_max
+        ),
         "Said in earlier conversations:": snippets,
     }
     told_now = [line for title, lines in parts.items() if lines for line in (title, *lines)]
     return "\n".join(("<memory>", _HEAD, *told_now, "</memory>")) if told_now else ""
 
 
-def _facts(found: Recollection, said: str, already: set[str]) -> list[str]:
+def _facts(found: Recollection, said: str, already: set[str], room: int) -> list[str]:
     """List the facts that are always known, as far as there is room, and those that have to do with what was said,
     under their months, the newest first; without those that are told already."""
     shown: dict[Fact, str] = {}
     months: set[str] = set()
-    room = limits.MEMORY_KNOWN_TOKENS_MAX
     for fact in found.known:
         line, month = _fact_line(fact, ""), _month(fact)
         tokens = estimate_tokens(line) + (estimate_tokens(month) if month not in months else 0)
@@ -193,6 +198,13 @@ class MemoryBlock:
     used: tuple[int, ...] = ()
 
 
+_AT_MOST: Final = {
+    "known_max": limits.MEMORY_KNOWN_MAX,
+    "facts_max": limits.MEMORY_FACTS_MAX,
+    "snippets_max": limits.MEMORY_SNIPPETS_MAX,
+}
+
+
 class PersonMemory:
     """Facts and earlier words of everybody, each person's apart. Without an embedder only words are compared."""
 
@@ -208,33 +220,29 @@ class PersonMemory:
         """Return `query` with what `block` will look for; as it is, where a meaning has to be embedded first."""
         if self._embedder is not None:
             return query
-        return replace(
-            query,
-            said=clipped(said, limits.MEMORY_SAID_CHARS_MAX),
-            known_max=limits.MEMORY_KNOWN_MAX,
-            facts_max=limits.MEMORY_FACTS_MAX,
-            snippets_max=limits.MEMORY_SNIPPETS_MAX,
-        )
+        return replace(query, said=clipped(said, limits.MEMORY_SAID_CHARS_MAX), **_AT_MOST)
 
     async def block(
-        self, session: Session, said: CleanText, view: Sequence[Entry] = (), *, start: PromptStart | None = None
+        self,
+        session: Session,
+        said: CleanText,
+        view: Sequence[Entry] = (),
+        *,
+        start: PromptStart | None = None,
+        prompt_tokens: int = sys.maxsize,
     ) -> MemoryBlock:
         """Write the block of memory for what was just said, marked as data: what is always known of the person and what
-        relates to it, without what `view` tells the model already. `start` is what was already looked for."""
+        relates to it, without what `view` tells the model already. `start` is what was already looked for; of a prompt
+        that holds `prompt_tokens`, what is always known takes a small share."""
         asked = clipped(said, limits.MEMORY_SAID_CHARS_MAX)
         if start is not None and start.query.said == asked:
             found = start.recollection
         else:
-            found = await self._store.recollect(
-                session.key,
-                asked,
-                but_session_id=session.id,
-                known_max=limits.MEMORY_KNOWN_MAX,
-                facts_max=limits.MEMORY_FACTS_MAX,
-                snippets_max=limits.MEMORY_SNIPPETS_MAX,
-                near=await self._near(session.key, asked),
-            )
-        block = recollection_block(found, asked, told=[entry.text for entry in view if entry.kind is EntryKind.NOTE])
+            near = await self._near(session.key, asked)
+            found = await self._store.recollect(session.key, asked, but_session_id=session.id, near=near, **_AT_MOST)
+        told = [entry.text for entry in view if entry.kind is EntryKind.NOTE]
+        tokens_max = min(limits.MEMORY_KNOWN_TOKENS_MAX, prompt_tokens // limits.MEMORY_KNOWN_PARTS)
+        block = recollection_block(found, asked, told=told, tokens_max=tokens_max)
         text = self._scrubber.for_chat(str(session.key)).scrub(block) if block else None
         return MemoryBlock(text, tuple(fact.id for fact in found.facts))
 
