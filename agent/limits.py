@@ -54,9 +54,9 @@ CONTEXT_BUDGET_SHARE: Final = 0.6  # of the window, where that is less
 CONTEXT_BUDGET_TOKENS_MIN: Final = 32_000  # of it are cheap in any model, so a smaller window is used whole
 
 # --- memory
-MEMORY_KNOWN_TOKENS_MAX: Final = 1_000  # of the facts that are always told: some seventy sentences
+MEMORY_KNOWN_TOKENS_MAX: Final = 1_500  # of the facts that are always told: some hundred sentences
 MEMORY_KNOWN_PARTS: Final = 20  # of a prompt, so that a small window keeps room for the talk: they take one
-MEMORY_KNOWN_MAX: Final = 150  # facts looked up for them; a line has seven tokens or more
+MEMORY_KNOWN_MAX: Final = 220  # facts looked up for them; a line has seven tokens or more
 MEMORY_FACTS_MAX: Final = 3  # that have to do with a message, beside them: more of them are mostly not meant
 FACT_HELPS_CHARS_MAX: Final = 200  # ten words that later questions may have
 MEMORY_SNIPPETS_MAX: Final = 5
