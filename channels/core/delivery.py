@@ -323,6 +323,7 @@ READ_WAIT_S: Final = 5.0
 BUS_RETRY_FIRST_S: Final = 0.2
 BUS_RETRY_CAP_S: Final = 5.0
 UNREADY_MAX_S: Final = 15.0  # a process without its platform lets another one deliver
+ARRIVE_WITHIN_S: Final = 5.0  # what such a process had begun; the next one asks what became of the rest
 READY_LOOK_S: Final = 1.0
 
 
@@ -398,7 +399,9 @@ class DeliveryDispatcher:
         try:
             await first_to_end(self._take(), self._until_rejected(self._rejected), self._until_unready())
             self._leave()
-            await asyncio.gather(*self._workers.values())
+            if self._workers:  # one that waits for the platform would hold the lease until the platform is back
+                within_s = None if self._draining else ARRIVE_WITHIN_S
+                await asyncio.wait(self._workers.values(), timeout=within_s)
         finally:
             await _cancelled(*self._workers.values())
             self._in_hand.clear()

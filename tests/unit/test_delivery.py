@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import pytest
 
+from channels.core import delivery as module
 from channels.core.adapter import AnyChunk, ChannelAdapter
 from channels.core.attempt import RATE_LIMITS_MAX, ChunkAttempt, FailReply, RetryChunk, SendRules, next_move
 from channels.core.content import rendered
@@ -44,6 +45,7 @@ from gateway.limits import DELIVERY_ATTEMPTS_MAX, RENDERED_AT_ONCE_CHARS_MAX, RE
 from gateway.scrub import Scrubber
 from tests.doubles import ManualClock, MemoryBus
 from tests.parts.scripted_adapters import AskableAdapter, EditableAdapter, FilingAdapter, ScriptedAdapter
+from tests.parts.waiting import until
 
 RULES = SendRules()
 Ended = Callable[[Reply, DeliveryState], Awaitable[None]]
@@ -466,6 +468,30 @@ async def test_a_drain_lets_the_reply_in_flight_arrive_and_leaves_the_rest() -> 
         hanging.set()
         await draining
     assert list(bus.receipts) == ["e1"]
+
+
+async def test_who_lost_the_platform_leaves_to_another_what_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also a reply that it has taken and cannot begin: else it held the lease for ever, where another has the
+    connection."""
+
+    class Away(ScriptedAdapter):
+        is_there = True
+
+        async def until_ready(self) -> None:
+            if not self.is_there:
+                await asyncio.Event().wait()
+
+    monkeypatch.setattr(module, "UNREADY_MAX_S", 0.02)
+    monkeypatch.setattr(module, "READY_LOOK_S", 0.02)
+    monkeypatch.setattr(module, "ARRIVE_WITHIN_S", 0.02)
+    adapter, bus = Away(), MemoryBus()
+    async with delivering(adapter, bus) as running:
+        await bus.until(lambda: bus.holder == "c1")
+        adapter.is_there = False
+        bus.outbound.put_nowait(reply(1))
+        await bus.until(lambda: running.in_hand == 1)
+        await until(lambda: bus.holder is None)
+        assert running.in_hand == 0
 
 
 class TestTheNextMove:
