@@ -95,7 +95,7 @@ def translated(error: Exception, where: str) -> BusError | ConfigError:
         return ConfigError(f"Redis at {where} refused us: check user, password and rights in redis.url")
     if isinstance(error, MasterNotFoundError):
         return BusUnavailable(f"the Sentinels at {where} name no primary: start it, or correct redis.url")
-    if isinstance(error, MovedError):
+    if isinstance(error, MovedError) and not where.startswith("redis+cluster:"):
         return ConfigError(f"Redis at {where} is a node of a Cluster: write redis+cluster:// in redis.url")
     if type(error) is RedisError:  # what redis-py says of settings it cannot work with
         return ConfigError(f"redis.url cannot be used for {where}: {_reason(error)}")

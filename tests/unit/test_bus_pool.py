@@ -1,4 +1,4 @@
-"""Calls into redis-py keep their cancellations."""
+"""Calls into redis-py keep their cancellations, and their errors say whose fault they are."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
+from redis.exceptions import MovedError
 
+from gateway.bus.client import translated
+from gateway.contracts.errors import BusUnavailable, ConfigError
 from gateway.retry import cancel_reliably
 
 
@@ -47,3 +50,10 @@ async def test_a_swallowed_cancellation_is_raised_after_all(call: Callable[[], C
 
 async def test_an_undisturbed_call_gives_its_answer() -> None:
     assert await cancel_reliably(asyncio.sleep(0, "answer")) == "answer"
+
+
+def test_a_slot_that_moved_is_a_wrong_setting_only_where_no_cluster_is_expected() -> None:
+    """After a failover the first call of a node that we knew is told so, and the next one goes to its successor."""
+    moved = MovedError("3387 10.0.0.1:6379")
+    assert isinstance(translated(moved, "redis://10.0.0.2:6379"), ConfigError)
+    assert isinstance(translated(moved, "redis+cluster://10.0.0.2:6379"), BusUnavailable)
