@@ -17,7 +17,7 @@ SOURCES := gateway channels agent tests
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 CONTEST := tests/bench/contest
 
-.PHONY: help setup demo up install test test-llm eval check lint stats types fmt faults bench bench-install bench-memory bench-scrub fuzz words lock
+.PHONY: help setup demo up install test test-llm eval check lint stats types fmt faults drill bench bench-install bench-memory bench-scrub fuzz words lock
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -105,6 +105,9 @@ faults: $(TOOLS) ## kill, pause, cut and slow everything, the long way, then the
 	$(BIN)/python -m pytest tests/faults -n 0 -s -m "long or not long" $(ARGS)
 	$(if $(ARGS),,$(BIN)/python -m tests.faults.numbers)
 
+drill: $(CHECKED) ## upgrade, roll back, lose a machine, cut two apart, read deploy/; as root, for namespaces of the network
+	$(BIN)/python -m pytest -n 0 -rs -m long tests/faults/test_upgrade.py tests/faults/test_two_hosts.py tests/e2e/test_manifests.py
+
 bench: $(TOOLS) ## print the performance tables
 	$(BIN)/python -m tests.bench $(ARGS)
 
@@ -124,7 +127,7 @@ lock: $(TOOLS) ## compile requirements.lock again from pyproject.toml
 	$(COMPILE) --extra all --group dev pyproject.toml --output-file requirements.lock
 	$(COMPILE) --no-deps tests/checks.in --output-file tests/checks.lock
 	$(COMPILE) --no-deps tests/llm/llama.in --output-file tests/llm/llama.lock
-	for pins in $(CONTEST)/*.in tests/docs/*.in tests/bench/memory/*.in tests/fuzz/*.in tests/bench/scrub/peers/*.in; do $(COMPILE) $$pins --output-file $${pins%.in}.lock; done
+	for pins in $(CONTEST)/*.in tests/docs/*.in tests/e2e/*.in tests/bench/memory/*.in tests/fuzz/*.in tests/bench/scrub/peers/*.in; do $(COMPILE) $$pins --output-file $${pins%.in}.lock; done
 
 .PHONY: docs pictures
 docs: $(TOOLS) ## build the documentation into build/site, strictly: no dead link, nothing fetched from elsewhere

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
-import sys
-import sysconfig
 import tomllib
 import zipfile
 from pathlib import Path
@@ -15,26 +12,16 @@ from urllib.parse import unquote
 import pytest
 
 from gateway.config.derived import EXTRAS
+from tests.parts.wheels import ROOT, environment_at, install, wheel_of_tree
 
-ROOT = Path(__file__).parents[2]
-SOURCES = ("gateway", "channels", "agent", "deploy", "pyproject.toml", "README.md", "LICENSE")
 NOT_IN_A_WHEEL = {"kubernetes", "light.txt"}
 """Of `deploy/`: manifests are applied from a clone, and the other is for `make install` alone."""
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build it of a copy: building writes beside the source."""
-    folder = tmp_path_factory.mktemp("source")
-    for name in SOURCES:
-        if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            shutil.copy(ROOT / name, folder / name)
-    build = ("uv", "build", "--quiet", "--wheel", "--no-build-isolation", "--out-dir", str(folder / "dist"))
-    subprocess.run([sys.executable, "-m", *build, str(folder)], check=True, cwd=folder)
-    [built] = (folder / "dist").glob("*.whl")
-    return built
+    """Build it."""
+    return wheel_of_tree(tmp_path_factory.mktemp("source"))
 
 
 def test_it_holds_every_file_that_the_product_reads_and_the_manuals_name(wheel: Path) -> None:
@@ -60,20 +47,11 @@ def test_it_holds_every_file_that_the_product_reads_and_the_manuals_name(wheel: 
 @pytest.mark.long
 def test_an_installed_one_finds_its_files_and_says_which_extra_is_missing(wheel: Path, tmp_path: Path) -> None:
     """Here without what it needs, which is lent to it; not so the SDK of Discord, which a light installation lacks."""
-    python = tmp_path / "venv" / "bin" / "python"
-    for words in (
-        ["venv", str(tmp_path / "venv")],
-        ["pip", "install", "--python", str(python), "--no-deps", str(wheel)],
-    ):
-        subprocess.run([sys.executable, "-m", "uv", "--quiet", "--offline", *words], check=True, cwd=tmp_path)
-    lent = tmp_path / "lent"
-    lent.mkdir()
-    for entry in Path(sysconfig.get_path("purelib")).iterdir():
-        if not entry.name.startswith(("discord", "__editable__", "trivet")):
-            (lent / entry.name).symlink_to(entry)
+    python = environment_at(tmp_path / "venv", without=("discord",))
+    install(wheel, python)
 
     def said(*arguments: str) -> str:
-        environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": str(lent)}
+        environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
         command = [str(python.with_name("trivet")), *arguments]
         return subprocess.run(
             command, capture_output=True, text=True, cwd=tmp_path, env=environment, check=False

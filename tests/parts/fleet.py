@@ -54,6 +54,8 @@ class RoleProcess:
     environment: Mapping[str, str]
     folder: Path
     trap: Sequence[str] = ()
+    inside: Sequence[str] = ()
+    """What runs a command where the process shall be, such as in a network namespace."""
     process: Process | None = None
     endings: list[int] = field(default_factory=list)
     _keeping: asyncio.Task[None] | None = None
@@ -135,7 +137,7 @@ class RoleProcess:
     async def _spawn(self) -> None:
         with self.log_file.open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(
-                sys.executable,
+                *(*self.inside, sys.executable),
                 *("-m", "tests.parts.crashing", self.host, MODULES[self.role], *self.trap),
                 env=self.environment,
                 cwd=self.folder,
@@ -166,7 +168,7 @@ class Fleet:
 
     stages: Mapping[str, Emulator]
     hosts: Mapping[str, Host]
-    valkey: EmbeddedValkey
+    bus_url: str
     database: PostgresServer
     folder: Path
 
@@ -195,17 +197,6 @@ class Fleet:
         """Every wire of every host."""
         return [wire for host in self.hosts.values() for wire in host.wires.values()]
 
-    async def kill_valkey(self) -> None:
-        """SIGKILL the bus's server; it stays away until it is started."""
-        assert self.valkey.pid is not None
-        os.kill(self.valkey.pid, signal.SIGKILL)
-        await self.valkey.wait()
-
-    def signal_valkey(self, number: int) -> None:
-        """SIGSTOP or SIGCONT for the bus's server."""
-        assert self.valkey.pid is not None
-        os.kill(self.valkey.pid, number)
-
     # --- what it shows
 
     @property
@@ -221,7 +212,7 @@ class Fleet:
     async def figures(self) -> QueueFigures | None:
         """The queue at this moment, past all wires; None while the bus is away."""
         try:
-            bus = await open_bus(self.valkey.url)
+            bus = await open_bus(self.bus_url)
         except TrivetError:
             return None
         try:
@@ -233,7 +224,7 @@ class Fleet:
 
     def redis(self) -> Any:
         """A plain client of the bus's server, past all wires."""
-        return Redis.from_url(self.valkey.url, protocol=2)
+        return Redis.from_url(self.bus_url, protocol=2)
 
     async def until_connected(self) -> None:
         """Wait until every platform is connected and every agent has registered."""
@@ -278,6 +269,24 @@ class Fleet:
         return self.stages[platform].add_place(PlaceKind.GROUP, title)
 
 
+@dataclass(slots=True)
+class WiredFleet(Fleet):
+    """One whose bus is a single server of ours."""
+
+    valkey: EmbeddedValkey
+
+    async def kill_valkey(self) -> None:
+        """SIGKILL the bus's server; it stays away until it is started."""
+        assert self.valkey.pid is not None
+        os.kill(self.valkey.pid, signal.SIGKILL)
+        await self.valkey.wait()
+
+    def signal_valkey(self, number: int) -> None:
+        """SIGSTOP or SIGCONT for the bus's server."""
+        assert self.valkey.pid is not None
+        os.kill(self.valkey.pid, number)
+
+
 @contextlib.asynccontextmanager
 async def running_fleet(
     folder: Path,
@@ -285,7 +294,7 @@ async def running_fleet(
     hosts: Mapping[str, Sequence[str]],
     settings: Mapping[str, str] | None = None,
     platforms: Sequence[str] = PLATFORMS,
-) -> AsyncIterator[Fleet]:
+) -> AsyncIterator[WiredFleet]:
     """Hosts with the roles named for each (`agent-1`, `agent-2` for two of one kind), connected and at work."""
     async with contextlib.AsyncExitStack() as stack:
         database = await stack.enter_async_context(postgres_of_its_own())
@@ -296,7 +305,7 @@ async def running_fleet(
         parts = {name: PARTS[name](is_limited=False) for name in platforms}
         stages = {name: part.emulator for name, part in parts.items()}
         served = await stack.enter_async_context(serve(stages))
-        fleet = Fleet(stages, {}, valkey, database, folder)
+        fleet = WiredFleet(stages, {}, valkey.url, database, folder, valkey)
         stack.push_async_callback(_end_all, fleet)
         for name, roles in hosts.items():
             wires = await _wires(stack, fleet, {each: served.ports[each] for each in stages})
@@ -315,9 +324,9 @@ async def running_fleet(
         yield fleet
 
 
-async def _wires(stack: contextlib.AsyncExitStack, fleet: Fleet, ports: Mapping[str, int]) -> dict[str, Wire]:
+async def _wires(stack: contextlib.AsyncExitStack, fleet: WiredFleet, ports: Mapping[str, int]) -> dict[str, Wire]:
     ends: dict[str, Path | tuple[str, int]] = {name: ("127.0.0.1", port) for name, port in ports.items()}
-    ends["bus"] = Path(urlsplit(fleet.valkey.url).path)
+    ends["bus"] = Path(urlsplit(fleet.bus_url).path)
     ends["database"] = fleet.database.socket
     return {name: await stack.enter_async_context(wire_to(end)) for name, end in ends.items()}
 

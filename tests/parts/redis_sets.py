@@ -56,16 +56,17 @@ class ValkeyProcess:
     words: tuple[str, ...] = ()
     before: Callable[[], None] = lambda: None
     """Runs in the child before the server does."""
+    host: str = "127.0.0.1"
     _process: subprocess.Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
-        return f"redis://127.0.0.1:{self.port}"
+        return f"redis://{self.host}:{self.port}"
 
     def ask(self, *words: str | int, login: tuple[str | None, str | None] = (None, None)) -> Any:
         """One command on a connection of its own."""
         username, password = login
-        client: Any = Redis(port=self.port, protocol=2, socket_timeout=10, username=username, password=password)
+        client: Any = Redis(self.host, self.port, protocol=2, socket_timeout=10, username=username, password=password)
         try:
             return client.execute_command(*words)
         finally:
@@ -82,7 +83,7 @@ class ValkeyProcess:
             first = [str(path)]
         options = {
             "port": str(self.port),
-            "bind": "127.0.0.1",
+            "bind": self.host,
             "dir": str(self.home),
             "logfile": str(self.home / "log"),
             "daemonize": "no",
@@ -213,27 +214,38 @@ class SentinelSet:
 
 
 class ClusterSet:
-    """Three primaries that share the slots; with `replicas`, one behind each."""
+    """Three primaries that share the slots; with `replicas`, so many of each. `machines` are where the servers run, in
+    turn: an address and what brings a process there."""
 
-    def __init__(self, home: Path, *, replicas: bool = False, node_timeout_ms: int = PATIENT_MS) -> None:
-        count = 6 if replicas else 3
+    def __init__(
+        self,
+        home: Path,
+        *,
+        replicas: int = 0,
+        node_timeout_ms: int = PATIENT_MS,
+        machines: Sequence[tuple[str, Callable[[], None]]] = (("127.0.0.1", lambda: None),),
+    ) -> None:
+        count = 3 * (1 + replicas)
         ports = free_ports(2 * count)
+        # Each row of three begins one machine later, so that a primary and its replicas are on different ones.
+        places = [machines[(number + number // 3) % len(machines)] for number in range(count)]
         data = {
             **DURABLE,
             "cluster-enabled": "yes",
             "cluster-node-timeout": str(node_timeout_ms),
             "cluster-require-full-coverage": "no",
+            "protected-mode": "no",  # on other addresses than loopback it would answer nobody
             "repl-diskless-sync-delay": "0",
         }
         self.servers = [
-            ValkeyProcess(home / str(port), port, {**data, "cluster-port": str(bus)})
-            for port, bus in zip(ports[:count], ports[count:], strict=True)
+            ValkeyProcess(home / str(port), port, {**data, "cluster-port": str(bus)}, before=enter, host=host)
+            for port, bus, (host, enter) in zip(ports[:count], ports[count:], places, strict=True)
         ]
         self._bus_ports = ports[count:]
 
     @property
     def url(self) -> str:
-        return "redis+cluster://" + ",".join(f"127.0.0.1:{server.port}" for server in self.servers)
+        return "redis+cluster://" + ",".join(f"{server.host}:{server.port}" for server in self.servers)
 
     @property
     def primaries(self) -> list[ValkeyProcess]:
@@ -247,7 +259,7 @@ class ClusterSet:
             server.start()
         first, *others = self.servers
         for server, bus in zip(others, self._bus_ports[1:], strict=True):
-            first.ask("CLUSTER", "MEET", "127.0.0.1", server.port, bus)
+            first.ask("CLUSTER", "MEET", server.host, server.port, bus)
         borders = [0, 5461, 10923, 16384]
         for index, server in enumerate(self.servers[:3]):
             server.ask("CLUSTER", "ADDSLOTSRANGE", borders[index], borders[index + 1] - 1)
@@ -255,9 +267,18 @@ class ClusterSet:
             lambda: all(len(self._known(server)) == len(self.servers) for server in self.servers),
             "the nodes' greetings",
         )
-        for primary, replica in zip(self.servers[:3], self.servers[3:], strict=bool(self.servers[3:])):
-            replica.ask("CLUSTER", "REPLICATE", self.id_of(primary))
+        for number, replica in enumerate(self.servers[3:]):
+            replica.ask("CLUSTER", "REPLICATE", self.id_of(self.servers[number % 3]))
+        self.await_whole()
+
+    def await_whole(self) -> None:
+        """Wait until it is whole, and have the first three be the primaries again, as an operator would: two on one
+        machine would be lost together, and the rest be no majority."""
         wait_until(self.is_whole, "a Cluster in order")
+        for server in self.servers[:3]:
+            if server.ask("INFO", "replication")["role"] == "slave":
+                server.ask("CLUSTER", "FAILOVER")
+        wait_until(lambda: set(self.primaries) == set(self.servers[:3]) and self.is_whole(), "the first three on top")
 
     def stop(self) -> None:
         end_all(self.servers)

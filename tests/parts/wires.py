@@ -36,8 +36,9 @@ class Fault(StrEnum):
 class Wire:
     """One listening port in front of one server."""
 
-    def __init__(self, upstream: Upstream) -> None:
+    def __init__(self, upstream: Upstream, host: str) -> None:
         self._upstream = upstream
+        self._host = host
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
         self._pumps: set[asyncio.Task[None]] = set()
@@ -50,7 +51,7 @@ class Wire:
     async def open(self) -> None:
         """Listen; after a cut on the same port as before."""
         if self._server is None:
-            self._server = await asyncio.start_server(self._connect, _LOOPBACK, self.port, reuse_address=True)
+            self._server = await asyncio.start_server(self._connect, self._host, self.port, reuse_address=True)
             self.port = self._server.sockets[0].getsockname()[1]
 
     async def cut(self) -> None:
@@ -135,9 +136,9 @@ class Wire:
 
 
 @contextlib.asynccontextmanager
-async def wire_to(upstream: Upstream) -> AsyncIterator[Wire]:
-    """A wire that is open as long as the block."""
-    wire = Wire(upstream)
+async def wire_to(upstream: Upstream, *, host: str = _LOOPBACK) -> AsyncIterator[Wire]:
+    """A wire that is open as long as the block, and listens at an address of this machine."""
+    wire = Wire(upstream, host)
     await wire.open()
     try:
         yield wire
