@@ -19,7 +19,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, TypeAlias
 
-from tests.parts.fleet import Fleet, RoleProcess
+from tests.parts.fleet import RoleProcess, WiredFleet
 
 LULL_S: Final = (0.3, 1.5)  # between the beginnings of two faults
 AT_ONCE_MAX: Final = 3
@@ -33,7 +33,7 @@ Break: TypeAlias = Callable[[], Awaitable[None]]
 class Storm:
     """Draws faults until told to end. `schedule` says what happened when, for whoever has to repeat it."""
 
-    def __init__(self, fleet: Fleet, *, seed: int) -> None:
+    def __init__(self, fleet: WiredFleet, *, seed: int) -> None:
         self._fleet = fleet
         self._chance = random.Random(seed)
         self._ending = asyncio.Event()

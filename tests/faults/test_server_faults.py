@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from tests.parts.fleet import Fleet, running_fleet
+from tests.parts.fleet import WiredFleet, running_fleet
 from tests.parts.ledger import Ledger
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
@@ -20,7 +20,7 @@ LONGER_THAN_A_CALL_S = (
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def fleet(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Fleet]:
+async def fleet(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[WiredFleet]:
     """One machine on Telegram: whatever is not mended by the process itself is mended by nobody."""
     folder = tmp_path_factory.mktemp("servers")
     hosts = {"h1": ("channels", "agent")}
@@ -29,7 +29,7 @@ async def fleet(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Fleet
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def ledger(fleet: Fleet) -> AsyncIterator[Ledger]:
+async def ledger(fleet: WiredFleet) -> AsyncIterator[Ledger]:
     """Three people in the middle of a turn; in the end everything is answered, the lanes are free and nobody died."""
     lives = [(role, role.pid) for role in fleet.roles]
     people = Ledger([fleet.chat("telegram", name) for name in ("Ann", "Ben", "Cleo")])
@@ -47,7 +47,7 @@ async def ledger(fleet: Fleet) -> AsyncIterator[Ledger]:
 
 
 @pytest.mark.long
-async def test_a_turn_that_ends_while_valkey_is_away_frees_its_lane(fleet: Fleet, ledger: Ledger) -> None:
+async def test_a_turn_that_ends_while_valkey_is_away_frees_its_lane(fleet: WiredFleet, ledger: Ledger) -> None:
     """The worker lives on, so nobody else would ever take the lane from it."""
     await fleet.kill_valkey()
     await asyncio.sleep(LONGER_THAN_A_CALL_S)
@@ -56,7 +56,7 @@ async def test_a_turn_that_ends_while_valkey_is_away_frees_its_lane(fleet: Fleet
 
 
 @pytest.mark.long
-async def test_a_partition_between_agent_and_valkey_frees_the_lane(fleet: Fleet, ledger: Ledger) -> None:
+async def test_a_partition_between_agent_and_valkey_frees_the_lane(fleet: WiredFleet, ledger: Ledger) -> None:
     """Nothing passes, then all of it at once."""
     wire = fleet.hosts["h1"].wires["bus"]
     wire.stop()
@@ -66,13 +66,13 @@ async def test_a_partition_between_agent_and_valkey_frees_the_lane(fleet: Fleet,
 
 
 @pytest.mark.long
-async def test_postgresql_restarts_in_an_orderly_way(fleet: Fleet, ledger: Ledger) -> None:
+async def test_postgresql_restarts_in_an_orderly_way(fleet: WiredFleet, ledger: Ledger) -> None:
     """Every connection is ended by the server."""
     await fleet.database.restart()
     await ledger.say_everywhere()
 
 
-async def test_postgresql_is_killed(fleet: Fleet, ledger: Ledger) -> None:
+async def test_postgresql_is_killed(fleet: WiredFleet, ledger: Ledger) -> None:
     """What was committed is there, what was not is done again."""
     await fleet.database.kill()
     await ledger.say_everywhere()
@@ -81,7 +81,7 @@ async def test_postgresql_is_killed(fleet: Fleet, ledger: Ledger) -> None:
 
 
 @pytest.mark.long
-async def test_postgresql_stands_still(fleet: Fleet, ledger: Ledger) -> None:
+async def test_postgresql_stands_still(fleet: WiredFleet, ledger: Ledger) -> None:
     """A pause of some seconds: nothing is refused, nothing answered."""
     fleet.database.pause()
     await ledger.say_everywhere()
@@ -90,7 +90,7 @@ async def test_postgresql_stands_still(fleet: Fleet, ledger: Ledger) -> None:
 
 
 @pytest.mark.long
-async def test_a_database_that_fails_over_for_a_minute_costs_no_message(fleet: Fleet, ledger: Ledger) -> None:
+async def test_a_database_that_fails_over_for_a_minute_costs_no_message(fleet: WiredFleet, ledger: Ledger) -> None:
     """Connections are refused for longer than the attempts of a poisonous message last: the database is not
     the message's fault."""
     wire = fleet.hosts["h1"].wires["database"]

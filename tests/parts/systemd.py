@@ -66,8 +66,7 @@ class Unit:
         for left in everybody:
             with contextlib.suppress(psutil.NoSuchProcess):
                 left.kill()
-        await asyncio.wait_for(process.wait(), PATIENCE_S)
-        self.endings.append(process.returncode or 0)
+        self.endings.append(await asyncio.wait_for(process.wait(), PATIENCE_S))
 
     async def restart(self) -> None:
         """`systemctl restart`."""
