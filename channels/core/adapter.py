@@ -360,14 +360,15 @@ class SupportsUploads(Protocol):
 class StreamCadence:
     """The pace at which a growing answer is shown: the first words after `first_after_s`, then at most every
     `every_s` (more after each 429), and not for fewer than `chars_min` new characters. A text that fades by itself
-    is shown again `fades_after_s` after it was shown last; None: it stays. `has_stop`: in a direct message there is
-    a button below it that says /stop, until the answer comes."""
+    is shown again `fades_after_s` after it was shown last; None: it stays. `stop_chars_max`:
+    so long may the command of a button be, and there is one below it that says /stop, until the answer comes; 0:
+    there is none."""
 
     first_after_s: float
     every_s: float
     chars_min: int = 20
     fades_after_s: float | None = None
-    has_stop: bool = False
+    stop_chars_max: int = 0
 
 
 @runtime_checkable

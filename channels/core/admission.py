@@ -86,10 +86,12 @@ class AuthorRates:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """The judgement on a message, and the projection behind it; None where none was needed."""
+    """The judgement on a message, and the projection behind it; None where none was needed. `is_admin`: its author is
+    one."""
 
     admittance: Admittance
     shown: ShownAccess | None
+    is_admin: bool = False
 
     @property
     def is_admitted(self) -> bool:
@@ -131,7 +133,7 @@ class AdmissionControl:
             _remember(self._paces, owner, self._pace(owner, view))
         else:
             self._paces.pop(owner, None)
-        return Judgement(admittance, view.shown)
+        return Judgement(admittance, view.shown, self._policy.role_of(owner, view.granted) is GrantRole.ADMIN)
 
     def rate_of(self, incoming: Incoming) -> Rate:
         """Return how fast the author of an admitted message may write. An album is one message, however many parts it

@@ -28,7 +28,7 @@ from gateway.bus.deliveries import Deliveries
 from gateway.bus.inbound import Inbound
 from gateway.contracts.access import AccessPolicy, Admittance
 from gateway.contracts.commands import COMMANDS, Suggestion, SuggestionRequest, Suggests
-from gateway.contracts.errors import BusUnavailable, DeliveryError
+from gateway.contracts.errors import BadSessionKey, BusUnavailable, DeliveryError
 from gateway.contracts.ids import ReplyAddress, SessionKey, SessionScope
 from gateway.contracts.messages import (
     CleanText,
@@ -347,17 +347,21 @@ class MessageIntake:
         pressed, None if the agent decides it. Raises `BusUnavailable`."""
         self._check_open()
         kind = BY_BUTTON.get(press.command.name) if press.command else None
-        admittance = (await self._admission.judge(press)).admittance
+        judged, message = await self._admission.judge(press), self._pressed(press)
+        admittance, is_own = judged.admittance, message.key.user == press.user_id and bool(message.key.place)
         if admittance in (Admittance.BLOCKED, Admittance.SILENT_HERE):
             return literal_text("")
-        if admittance is not Admittance.ADMITTED and kind is not ControlKind.PRESS:  # it may be a guest's of that place
+        is_of_place = kind is ControlKind.PRESS or is_own  # it may be a guest's of that place
+        if admittance is not Admittance.ADMITTED and not is_of_place:
             return self._notifier.words(press).say(notices.NOT_FOR_STRANGERS)
         if kind is None:
             return self._notifier.words(press).say(notices.NOT_IN_USE)
-        if kind is ControlKind.STOP:  # answered as if it had been typed: that ends what menus have promised
-            await self._control(press, kind)
+        if kind is ControlKind.STOP and not message.key.place:
+            await self._control(press, kind)  # answered as if it had been typed: that ends what menus have promised
             return literal_text("")
-        request = ControlRequest(kind, self._sanitizer.clean(press), is_press=True)
+        if kind is ControlKind.STOP and message.key.user and not (is_own or judged.is_admin):
+            return self._notifier.words(press).say(notices.NOT_YOURS_TO_STOP)
+        request = ControlRequest(kind, message, is_press=True)
         admission = await self._bus.request_control(request, rate=self._admission.command_rate_of(press))
         if admission.verdict is Verdict.TOO_FAST:
             return notices.too_fast_commands(admission.wait_s, self._notifier.words(press))
@@ -368,7 +372,7 @@ class MessageIntake:
         time."""
         try:
             async with self._listening:
-                reply = await self._presses.told(self._sanitizer.clean(press), wait_s=PRESS_ANSWER_S)
+                reply = await self._presses.told(self._pressed(press), wait_s=PRESS_ANSWER_S)
         except BusUnavailable:
             return literal_text("")
         return literal_text("") if reply is None else reply.text
@@ -400,6 +404,18 @@ class MessageIntake:
                 return await self._suggestions.ask(wanted, wait_s=SUGGESTIONS_WAIT_S)
         except BusUnavailable:
             return ()
+
+    def _pressed(self, press: Incoming) -> InboundMessage:
+        """Return the press as it goes to the control lane: the button that stops an answer in a shared place names the
+        lane, another one is about the lane of the person who pressed it."""
+        message, command = self._sanitizer.clean(press), press.command
+        if command is None or command.control is not ControlKind.STOP or not command.arguments:
+            return message
+        try:
+            named = SessionKey.parse(command.arguments)
+        except BadSessionKey:
+            return message
+        return replace(message, key=named) if named.channel == press.channel else message
 
     def _check_open(self) -> None:
         if self._is_closed:

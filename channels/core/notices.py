@@ -24,6 +24,7 @@ UNDELETED: Final = sentence(
     "Please delete it yourself, and replace the secret."
 )
 STOP: Final = sentence("Stop")
+NOT_YOURS_TO_STOP: Final = sentence("Only the person it is for, or an admin, can stop this answer.")
 WITHDRAWN: Final = sentence("No answer came of this.")
 NOT_IN_USE: Final = sentence("This button is no longer in use.")
 NOT_FOR_STRANGERS: Final = sentence("I do not know you yet, so you cannot answer this.")

@@ -42,7 +42,7 @@ from gateway.contracts.errors import (
     Untraceable,
 )
 from gateway.contracts.ids import ReplyAddress
-from gateway.contracts.messages import Choice, CleanText, Draft, Preview, literal_text
+from gateway.contracts.messages import Choice, CleanText, Draft, Preview, literal_text, stop_command
 from gateway.contracts.ports import Beginning, Clock, SentMessages
 from gateway.i18n import words_for
 
@@ -177,7 +177,6 @@ class PreviewAdopter:
 
 REFUSALS_MAX: Final = 3  # in a row; then this answer is shown when it is whole
 _NOTHING: Final = literal_text("")
-_STOP_COMMAND: Final = literal_text("/stop")
 
 
 @runtime_checkable
@@ -332,8 +331,8 @@ class AnswerStream:
             await self._show_draft(address, chunks[-1], at=len(chunks) - 1)
             self._is_behind = False
         elif chunks:
-            if cadence.has_stop and not self._draft.key.place:  # a press does not say in which thread it was made
-                stop = Choice(words_for(self._draft.language).say(STOP), _STOP_COMMAND)
+            if len(command := stop_command(self._draft.key)) <= cadence.stop_chars_max:
+                stop = Choice(words_for(self._draft.language).say(STOP), command)
                 chunks = (*chunks[:-1], self._adapter.offering(chunks[-1], [stop]))
             await self._show_messages(address, chunks, text)
         self._told = text

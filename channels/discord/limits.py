@@ -11,7 +11,7 @@ CHANNEL_BURST: Final = 5
 BOT_PER_S: Final = 50.0  # requests per second for the whole bot
 BOT_BURST: Final = 500  # discord.py waits out what is too much; this only flattens what would come after
 
-CADENCE: Final = StreamCadence(first_after_s=1.0, every_s=1.2, has_stop=True)
+CADENCE: Final = StreamCadence(first_after_s=1.0, every_s=1.2, stop_chars_max=100)
 """Edits share a bucket of about five in five seconds per channel, and leave a quarter of it."""
 
 TYPING_PERIOD_S: Final = 8.0  # the indicator lasts 10 seconds

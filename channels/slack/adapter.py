@@ -190,7 +190,9 @@ class SlackAdapter:
         self._proxy = endpoint.proxy
         self._response_urls = ResponseUrls(parts.places, lambda: self.account, proxy=endpoint.proxy)
         self._connection = SlackConnection(endpoint, parts, self._response_urls, name=name, timeouts=timeouts)
-        self._streams = SlackStreams(self._connected, parts.clock, life_s=stream_life_s)
+        self._streams = SlackStreams(
+            self._connected, parts.clock, life_s=stream_life_s, stopped=self._connection.tell_stopped
+        )
 
     @property
     def account(self) -> str:

@@ -32,6 +32,7 @@ from channels.slack.errors import asked_to_wait_s, or_rejected
 from channels.slack.history import ORDER, SlackHistory, SlackThreadContext, is_ts, place_of
 from channels.slack.normalize import (
     SlackIdentity,
+    SlackTarget,
     is_pick,
     is_press,
     is_question,
@@ -45,6 +46,7 @@ from channels.slack.normalize import (
     parse_target,
     relocated,
     response_url_of,
+    stopped_stream,
 )
 from channels.slack.render import Block, option, render
 from channels.slack.sending import ResponseUrls, respond
@@ -308,6 +310,7 @@ class SlackConnection:
         self._background = AdapterTasks(name)
         self._events = None if endpoint.app_token else EventsWebhook(endpoint.signing_secret, parts.clock)
         self._ready = asyncio.Event()
+        self._handler: InboundHandler | None = None
         self.client: AsyncWebClient | None = None
         self.me: SlackIdentity | None = None
         self.state = "connecting"
@@ -344,6 +347,15 @@ class SlackConnection:
         """Handle a call as `SupportsWebhooks` says."""
         return unavailable_answer() if self._events is None else await self._events.called(call)
 
+    def tell_stopped(self, target: SlackTarget, ts: str) -> None:
+        """Take it in that a person has stopped the stream `ts`. A stop that does not arrive is left to the person, who
+        sees the answer go on."""
+        if self.me is not None and self._handler is not None:
+            self._background.start(self._stop(self._handler, stopped_stream(target, ts, self.me)))
+
+    async def _stop(self, handler: InboundHandler, stop: Incoming) -> None:
+        await handler.accept(stop)
+
     def _tell(self, state: str) -> None:
         self.state = state
 
@@ -370,7 +382,8 @@ class SlackConnection:
 
     async def _listen(self, client: AsyncWebClient, handler: InboundHandler, backoff: Backoff) -> None:
         """Listen, from the check of the credentials until the source of our events ends."""
-        me = self.me = await self._identify(client)
+        me, self._handler = await self._identify(client), handler
+        self.me = me
         await self._places.introduce("slack", list(filter(None, (me.user_id, me.bot_id))))
         cursors = ReadCursors(self._positions, f"{self._name}:{me.account}:marks", ORDER)
         if not await cursors.load():

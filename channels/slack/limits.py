@@ -66,4 +66,5 @@ THREAD_PAGES_MAX: Final = 3
 THREAD_QUOTES_MAX: Final = 40
 
 BUTTON_LABEL_CHARS_MAX: Final = 75
+BUTTON_VALUE_CHARS_MAX: Final = 2_000
 ACTIONS_MAX: Final = 25  # buttons and lists in one block of actions

@@ -457,6 +457,27 @@ def normalize_press(body: Raw, me: SlackIdentity) -> Incoming | Ignored:
     )
 
 
+def stopped_stream(target: SlackTarget, ts: str, me: SlackIdentity) -> Incoming:
+    """Return what Slack's own stop below a growing answer means: /stop, by the person who is answered, where the answer
+    grows. Slack names nobody, and shows it to that person."""
+    said, place = "/stop", _place(target.channel, target.thread_ts, is_private=target.is_direct)
+    return Incoming(
+        id=f"{me.channel}:{me.account}:stopped:{target.channel}.{ts}",
+        channel=me.channel,
+        account=me.account,
+        user_id=presser({"id": target.user_id, "team_id": target.team_id}, me),
+        author_name=target.user_id or "",
+        place=place,
+        is_private=target.is_direct,
+        addressing=Addressing.COMMAND,
+        text=said,
+        address=ReplyAddress(me.channel, target.lane, make_target(target)),
+        sent_at_ms=0,
+        command=find_command(said),
+        realm=me.team_id,
+    )
+
+
 # A slash command becomes an `Incoming`. Never raises on any JSON. Pure.
 #
 # It has no timestamp and does not exist in threads, and it may be given where we are no member. With it Slack gives an

@@ -332,6 +332,7 @@ def _is_shown(response: WebhookResponse) -> bool:
 # words, and a thread of its own would be another conversation.
 
 _LONG_AGO: Final = float("-inf")
+_STOPPED_BY_USER: Final = "stopped_by_user"
 
 
 @dataclass(slots=True)
@@ -350,9 +351,18 @@ class _Live:
 class SlackStreams:
     """The streams of one app. `client` returns the connected client; its errors go through."""
 
-    def __init__(self, client: Callable[[], AsyncWebClient], clock: Clock, *, life_s: float) -> None:
-        """Stop a stream `life_s` after its beginning, before Slack does it."""
+    def __init__(
+        self,
+        client: Callable[[], AsyncWebClient],
+        clock: Clock,
+        *,
+        life_s: float,
+        stopped: Callable[[SlackTarget, str], None] = lambda target, ts: None,
+    ) -> None:
+        """Stop a stream `life_s` after its beginning, before Slack does it. Call `stopped` with the target and the `ts`
+        of one that a person has stopped."""
         self._client = client
+        self._stopped = stopped
         self._clock = clock
         self._life_s = life_s
         self._live: OrderedDict[tuple[str, str], _Live] = OrderedDict()
@@ -370,7 +380,7 @@ class SlackStreams:
         every_s = live * limits.CHANGE_SHARE_S
         if every_s > limits.CHANGE_EVERY_MAX_S:
             return None
-        return StreamCadence(limits.STREAM_FIRST_S, every_s, has_stop=True)
+        return StreamCadence(limits.STREAM_FIRST_S, every_s, stop_chars_max=limits.BUTTON_VALUE_CHARS_MAX)
 
     async def begin(self, target: SlackTarget, chunk: SlackChunk, *, send_id: str) -> str:
         """Begin a message that grows from now on; return its `ts`. Raises the `DeliveryError` tree."""
@@ -436,6 +446,8 @@ class SlackStreams:
         try:
             await self._client().chat_appendStream(channel=live.target.channel, ts=live.ts, markdown_text=more)
         except Exception as error:
+            if api_word(error) == _STOPPED_BY_USER:
+                self._stopped(live.target, live.ts)
             live.begun_s = _LONG_AGO  # whether these words arrived is not known: the next show all of it anew
             if not is_about_streams(error):
                 raise delivery_error(error) from error

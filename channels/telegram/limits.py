@@ -15,9 +15,10 @@ BOT_BURST: Final = 500  # the server tolerates peaks, and its 429 has the last w
 
 DRAFT_CADENCE: Final = StreamCadence(first_after_s=0.4, every_s=0.9, fades_after_s=20.0)
 """Nothing is published about drafts but that they fade after about 30 seconds; they count as requests."""
-EDIT_CADENCE: Final = StreamCadence(first_after_s=1.0, every_s=1.5)
+CALLBACK_BYTES_MAX: Final = 64
+EDIT_CADENCE: Final = StreamCadence(first_after_s=1.0, every_s=1.5, stop_chars_max=CALLBACK_BYTES_MAX)
 """In private chats without drafts; edits every half second have led to a flood wait of two minutes (by others)."""
-GROUP_CADENCE: Final = StreamCadence(first_after_s=2.0, every_s=3.5)
+GROUP_CADENCE: Final = StreamCadence(first_after_s=2.0, every_s=3.5, stop_chars_max=CALLBACK_BYTES_MAX)
 """20 messages a minute, edits included, which a group shares among all that go on in it."""
 
 TOPIC_NAME_UNITS_MAX: Final = 128  # characters

@@ -48,6 +48,12 @@ def rewritten(text: CleanText, pattern: re.Pattern[str], by: CleanText) -> Clean
     return CleanText(pattern.sub(lambda _found: by, text))
 
 
+def stop_command(key: SessionKey) -> CleanText:
+    """Spell the command of a button that stops the answer of a lane: in a shared place it names the lane, which a press
+    does not tell."""
+    return CleanText(f"/stop {key}" if key.place else "/stop")
+
+
 def in_digits(number: int) -> CleanText:
     """Format a number that we have counted ourselves."""
     return CleanText(str(number))

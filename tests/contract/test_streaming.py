@@ -15,6 +15,7 @@ from functools import partial
 import pytest
 
 from channels.core.adapter import MARK
+from channels.emulators.slack import SlackEmulator
 from channels.emulators.stage import EventKind, Place, StageEvent
 from channels.emulators.telegram import TelegramEmulator
 from channels.telegram.sending import PLACEHOLDER
@@ -111,9 +112,11 @@ async def test_an_answer_grows_and_is_whole_in_the_end(scene: Scene, bus: RedisB
     assert answer.edited == scene.leaves_messages
 
 
-@pytest.mark.parametrize("scene", ["discord-private", "slack-private"], indirect=True)
+@pytest.mark.parametrize(
+    "scene", ["telegram-group", "telegram-topic", "discord-private", "discord-thread", "slack-private"], indirect=True
+)
 async def test_a_growing_answer_is_stopped_by_its_button(scene: Scene, bus: RedisBus) -> None:
-    """As by the word; with the whole answer the button is gone."""
+    """As by the word, in the place where it grows; with the whole answer the button is gone."""
     town = scene.town
     async with town.line(bus), scene.growing(bus) as turn:
         await turn.says("This is the beginning")
@@ -126,6 +129,23 @@ async def test_a_growing_answer_is_stopped_by_its_button(scene: Scene, bus: Redi
         turn.answers("This is the beginning and the end.")
         await until(lambda: scene.texts() == ["This is the beginning and the end."])
         await until(lambda: not any(answer.buttons for answer in town.answers(scene.place)))
+
+
+@pytest.mark.parametrize("scene", ["slack-thread"], indirect=True)
+async def test_the_stop_that_slack_itself_shows_stops_the_turn(scene: Scene, bus: RedisBus) -> None:
+    """The next words are refused, and that is all we are told."""
+    stage = scene.town.stage
+    assert isinstance(stage, SlackEmulator)
+    async with scene.town.line(bus), scene.growing(bus) as turn:
+        await turn.says("This is the beginning")
+        await until(lambda: bool(scene.town.answers(scene.place)))
+        (shown,) = scene.town.answers(scene.place)
+        stage.stop_stream(shown.id, scene.place.id)
+        await turn.says("This is the beginning, and there is much more to come")
+        _, request = await asyncio.wait_for(anext(bus.control.requests("c1")), PATIENCE_S)
+        assert (request.kind, request.message.key) == (ControlKind.STOP, turn.message.key)
+        turn.answers("This is the beginning and the end.")
+        await until(lambda: scene.texts() == ["This is the beginning and the end."])
 
 
 async def test_what_is_quick_is_shown_when_it_is_whole(

@@ -20,13 +20,14 @@ from tests.parts.towns import Town
 from tests.parts.waiting import until
 
 AT_ONCE = StreamCadence(first_after_s=0.01, every_s=0.02, chars_min=4)
-AT_ONCE_WITH_STOP = replace(AT_ONCE, has_stop=True)
+AT_ONCE_WITH_STOP = replace(AT_ONCE, stop_chars_max=100)
 
 
 def show_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every platform likes it as fast as that, and takes as much."""
-    for name in ("DRAFT_CADENCE", "EDIT_CADENCE", "GROUP_CADENCE"):
-        monkeypatch.setattr(telegram_limits, name, AT_ONCE)
+    monkeypatch.setattr(telegram_limits, "DRAFT_CADENCE", AT_ONCE)
+    for name in ("EDIT_CADENCE", "GROUP_CADENCE"):
+        monkeypatch.setattr(telegram_limits, name, replace(AT_ONCE, stop_chars_max=telegram_limits.CALLBACK_BYTES_MAX))
     monkeypatch.setattr(discord_limits, "CADENCE", AT_ONCE_WITH_STOP)
     for name in ("STREAM_FIRST_S", "APPEND_EVERY_S", "APPEND_SHARE_S", "CHANGE_SHARE_S"):
         monkeypatch.setattr(slack_limits, name, 0.02)

@@ -443,6 +443,20 @@ class TestAPress:
         (request,) = bus.controls
         assert (request.kind, request.is_press, request.message.key) == (ControlKind.STOP, False, ANN)
 
+    async def test_of_stop_in_a_shared_place_is_for_the_author_and_for_admins(self) -> None:
+        """The button says whose answer it stops, and anybody may have made that up."""
+        lane = SessionKey("telegram", ANN.user, ("-100", "7"))
+        for presser, roles, is_done in ((ANN.user, {}, True), ("2", {}, False), ("2", {"telegram:2": "admin"}, True)):
+            bus = MemoryBus(roles=roles)
+            word = await door(bus, OPEN).press(replace(pressed(f"/stop {lane}"), user_id=presser))
+            assert word == (None if is_done else ENGLISH.say(notices.NOT_YOURS_TO_STOP))
+            assert [(request.is_press, request.message.key) for request in bus.controls] == [(True, lane)] * is_done
+
+    async def test_of_stop_that_names_a_lane_elsewhere_is_about_the_own_one(self) -> None:
+        bus = MemoryBus()
+        assert await door(bus).press(pressed("/stop discord:1/2")) == ""
+        assert [request.message.key for request in bus.controls] == [ANN]
+
     @pytest.mark.parametrize("data", ["", "/status", "/new", "approve K7QM2PXA", "\x00", "x" * 64])
     async def test_that_says_anything_else_does_nothing(self, data: str) -> None:
         bus = MemoryBus()
