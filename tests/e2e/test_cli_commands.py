@@ -9,7 +9,7 @@ import re
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -19,9 +19,11 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from gateway.__main__ import ORDER, app
+from gateway.bus.bus import open_bus
 from gateway.bus.embedded import EmbeddedValkey
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
+from gateway.contracts.ports import LogLine
 from gateway.contracts.sessions import SetTitle
 from gateway.store import open_store
 from gateway.store.migrations import migrate
@@ -345,18 +347,27 @@ def test_all_that_lists_is_there_for_programs_too(trivet: Trivet, server: Embedd
 
 
 @pytest.mark.parametrize("said", ["2026-11-27 a line of ours", ""])
-def test_the_log_is_the_journal_of_our_units(trivet: Trivet, said: str) -> None:
-    """Where systemd keeps it; elsewhere we say who does."""
+def test_the_log_is_the_journal_of_our_units(trivet: Trivet, server: EmbeddedValkey, said: str) -> None:
+    """Where systemd keeps it; elsewhere the newest lines that the bus keeps, the oldest of them first."""
     program = trivet.folder / "journalctl"
     program.write_text(f'#!/bin/sh\necho "{said}"\ntest -z "{said}" || echo "$@"\n')
     program.chmod(0o755)
-    environ = {"PATH": f"{trivet.folder}:{os.environ['PATH']}"}
+    environ = {"PATH": f"{trivet.folder}:{os.environ['PATH']}", "TRIVET_REDIS__URL": server.url}
     if said:
         shown = trivet.run("logs", "-f", "--about", "turn1", environ=environ).stdout
         assert said in shown
         assert "--unit trivet* --output cat --lines 100 --follow --grep turn1" in shown
-    else:
-        assert "no journal of a unit trivet*" in trivet.refusal("logs", environ=environ, code=2)
+        return
+    trivet.run("migrate", "--quiet", environ=environ)
+    asyncio.run(_log(server.url, [LogLine(at_ms, "info", f"turn{at_ms % 2} {at_ms}") for at_ms in range(1, 8)]))
+    shown = trivet.run("logs", "-n", "2", "--about", "turn1", environ=environ).stdout
+    assert [line.split()[-1] for line in shown.splitlines()] == ["5", "7"]
+
+
+async def _log(url: str, lines: Sequence[LogLine]) -> None:
+    bus = await open_bus(url)
+    await bus.operator.add_lines(lines)
+    await bus.close()
 
 
 def test_help_names_every_command_in_the_order_of_use(trivet: Trivet) -> None:

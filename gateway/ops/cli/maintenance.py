@@ -25,6 +25,8 @@ from gateway.config.secrets import names_a_secret
 from gateway.config.show import as_table, env_example, json_schema, rows
 from gateway.contracts.errors import AlreadyRunning, BusError, ConfigError, PluginBroken, StoreError, TrivetError
 from gateway.contracts.ids import WORKSPACES, SessionKey
+from gateway.contracts.ports import LogLine
+from gateway.limits import LOG_LINES_EVERY_S, LOG_LINES_KEPT
 from gateway.ops.cli.common import (
     ConfigOption,
     JsonOption,
@@ -290,19 +292,35 @@ def logs(
     about: Annotated[
         str, typer.Option(metavar="ID", help="Only lines with this id: of a turn, a message, a reply, a lane.")
     ] = "",
+    config: ConfigOption = None,
 ) -> None:
-    """Show what the units of systemd logged (deploy/systemd). Trivet keeps no log of its own: that would have to be
-    erased with each person, and `trivet trace` tells of one message without it."""
+    """Show what all processes logged: the journal of the units of deploy/systemd; where there is none, the newest lines
+    of the last day, which the bus keeps and erases with each person."""
     journal = shutil.which("journalctl")
     chosen = ("--unit", _UNITS, "--output", "cat")
     if journal is None or not _has_lines((journal, *chosen, "--lines", "1")):
-        raise ConfigError(
-            "there is no journal of a unit trivet*: `trivet up` logs to standard error, to be kept by what starts it; "
-            "`docker compose logs`, `kubectl logs` and a file behind `2>` have it there"
-        )
+        with contextlib.suppress(KeyboardInterrupt):
+            asyncio.run(_say_lines(loaded_and_warned(config), lines, about, is_followed=follow))
+        return
     wanted = (*chosen, "--lines", str(lines), *(("--follow",) if follow else ()), *(("--grep", about) if about else ()))
     sys.stdout.flush()
     os.execve(journal, (journal, *wanted), _without_secrets())  # noqa: S606 - the system's own program
+
+
+async def _say_lines(loaded: Loaded, count: int, about: str, *, is_followed: bool) -> None:
+    """Say the newest `count` lines with `about` in them, oldest first, and, if it is followed, what comes then."""
+    async with running_installation(loaded) as (_, bus, _keeper):
+        said: Sequence[LogLine] = ()
+        while True:
+            kept = await bus.operator.log_lines(LOG_LINES_KEPT)
+            known = set(said)
+            new = [line for line in kept if line not in known and about in line.text]
+            for line in reversed(new if said else new[:count]):
+                say(f"{datetime.fromtimestamp(line.at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} {line.level:<8} {line.text}")
+            if not is_followed:
+                return
+            said = kept or said
+            await asyncio.sleep(LOG_LINES_EVERY_S)
 
 
 def _has_lines(command: Sequence[str]) -> bool:
