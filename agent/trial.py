@@ -5,6 +5,7 @@ program here?
     python -m agent.trial all                asks every model of the settings for one token: a line of JSON for each
     python -m agent.trial confinement        names what holds a sub-agent's process; a second line, what it leaves open
     python -m agent.trial confinement mcp    the same for MCP servers' programs; a line for each that cannot be started
+    python -m agent.trial skills             lists the files of skills: a line of JSON for each
     python -m agent.trial login NAME         prints the address at which to log in for an MCP server, and reads where
                                              the browser ended
 
@@ -26,10 +27,17 @@ from typing import Any, Final, NoReturn
 from agent.limits import TRIAL_CHARS_MAX, TRIAL_TIMEOUT_S, TRIAL_TOKENS_MAX
 from agent.model_clients import model_clients
 from agent.models.client import ModelClient
-from agent.models.requests import EmbeddingRequest, ModelRequest, PromptMessage, TranscriptionRequest, ask
+from agent.models.requests import (
+    EmbeddingRequest,
+    ModelRequest,
+    PromptMessage,
+    SpeechRequest,
+    TranscriptionRequest,
+    ask,
+)
 from agent.models.selection import embedding_model, named_models, utility_model
 from agent.prompts.library import PROFILES
-from agent.prompts.system import WORKSPACE
+from agent.prompts.system import WORKSPACE, SkillLayers
 from agent.prompts.workspace import WorkspaceFiles
 from agent.subagents.sandbox import choose
 from agent.tools.toolbox import login_file, mcp_servers
@@ -83,6 +91,8 @@ def main() -> NoReturn:
             answer_once(_of_mcp_servers)
         case ["login", name]:
             answer_once(partial(_login, name))
+        case ["skills"]:
+            answer_once(_of_skills)
         case ["workspace"]:
             answer_once(_of_workspace)
         case _:
@@ -134,6 +144,9 @@ async def _what_is_wrong(client: ModelClient, settings: Settings, model: str, em
             await _embedded(client, model)
         elif model == settings.agent.transcription_model:
             await _heard(client, model)
+        elif model == settings.agent.speech_model:
+            voice = settings.agent.speech_voice
+            await client.speak(SpeechRequest(model, _NOBODY, "hello", voice, timeout_s=TRIAL_TIMEOUT_S))
         else:
             # A model that thinks first is refused, or never begins to answer, where a token is all it has.
             is_thinking = client.facts(model).is_reasoning
@@ -212,6 +225,10 @@ async def _of_workspace(settings: Settings, scrubber: Scrubber) -> str:
     profiles = (name for name in own.profiles() if name not in PROFILES)
     named = [*(f"/{name}" for name in own.commands.read()), *own.sub_types.read(), *profiles]
     return "\n".join([", ".join(named) or "nothing", *own.mistakes()])
+
+
+async def _of_skills(settings: Settings, scrubber: Scrubber) -> str:
+    return "\n".join(map(json.dumps, SkillLayers(settings.data_dir, scrubber).listing()))
 
 
 if __name__ == "__main__":

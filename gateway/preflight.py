@@ -1,4 +1,5 @@
-"""Looks before the start: is a port free, does anybody answer at an address. Plain sockets, nothing to import."""
+"""Looks before the start: is a port free, does anybody answer at an address, what does a program of the agent role say.
+Plain sockets and processes, nothing to import."""
 
 from __future__ import annotations
 
@@ -7,7 +8,9 @@ import contextlib
 import json
 import os
 import socket
-from collections.abc import Collection
+import sys
+from asyncio.subprocess import DEVNULL, PIPE
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Any, Final
@@ -139,3 +142,24 @@ def _why(error: OSError) -> str:
 def _host_and_port(text: str, default: int) -> tuple[str, int]:
     parts = urlsplit(f"//{text}")
     return parts.hostname or "127.0.0.1", parts.port or default
+
+
+_FOREWORD: Final = "trivet: "
+
+
+async def said_by_agent(module: str, *words: str, environ: Mapping[str, str], within_s: float) -> str:
+    """Run a program of the agent role and return its output. Raises `TimeoutError`, and `ConfigError` with its reason
+    if it fails."""
+    trying = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", module, *words, env=environ, stdin=DEVNULL, stdout=PIPE, stderr=PIPE
+    )
+    try:
+        async with asyncio.timeout(within_s):
+            said, complaints = await trying.communicate()
+    except TimeoutError:
+        trying.kill()
+        await trying.wait()
+        raise
+    if trying.returncode:
+        raise ConfigError(complaints.decode(errors="replace").strip().rpartition("\n")[2].removeprefix(_FOREWORD))
+    return said.decode().strip()

@@ -94,12 +94,16 @@ class EditableFiles(Generic[T]):
             known = self._known[path] = _Read(version, self._read(path, within))
         return known.made
 
+    def made(self, path: Path, within: Path | None) -> T:
+        """Make the value anew. Raises `OSError`, and `ValueError` with what is wrong."""
+        if within is not None and not path.resolve().is_relative_to(within.parent.resolve() / within.name):
+            raise ValueError("it leads out of its folder")
+        with path.open(encoding="utf-8-sig") as file:
+            return self._make(path, file.read(self._chars_max))
+
     def _read(self, path: Path, within: Path | None) -> T | None:
         try:
-            if within is not None and not path.resolve().is_relative_to(within.parent.resolve() / within.name):
-                raise ValueError("it leads out of its folder")
-            with path.open(encoding="utf-8-sig") as file:
-                return self._make(path, file.read(self._chars_max))
+            return self.made(path, within)
         except (OSError, ValueError) as error:
             _log.warning("file.unreadable", file=str(path), reason=f"{type(error).__name__}: {error}"[:200])
             return None
@@ -178,6 +182,14 @@ class SkillFiles:
                     found[skill.name] = skill
         return dict(sorted(found.items()))
 
+    def found(self, layer: Layer) -> Iterator[tuple[Path, Skill | str]]:
+        """Yield each file of a layer with its skill, or with what is wrong in it."""
+        for path in _skill_paths(layer.folder):
+            try:
+                yield path, self._files.made(path, layer.within)
+            except (OSError, ValueError) as error:
+                yield path, str(error) if isinstance(error, ValueError) else f"it cannot be read: {error.strerror}"
+
 
 def parse_skill(path: Path, raw: str, scrubber: Scrubber) -> Skill:
     """Parse the skill in the text of a file, which names it if the text does not. Raises `ValueError`, with the line if
@@ -187,7 +199,7 @@ def parse_skill(path: Path, raw: str, scrubber: Scrubber) -> Skill:
     if front is None:
         raise ValueError("line 1: it does not begin with front matter between two lines of ---")
     fields = _fields(front[1])
-    named = str(fields.get("name") or _default_name(path))
+    named = str(fields.get("name") or default_name(path))
     description = " ".join(str(fields.get("description") or "").split())
     text = raw[front.end() :].strip()
     if not _NAME.fullmatch(named):
@@ -246,7 +258,7 @@ def _skill_paths(folder: Path) -> Iterator[Path]:
             yield entry / _FILE
 
 
-def _default_name(path: Path) -> str:
+def default_name(path: Path) -> str:
     return (path.parent.name if path.name == _FILE else path.stem).lower()
 
 

@@ -14,11 +14,11 @@ from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import Final
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from agent.limits import IDENTITY_FILE_CHARS_MAX
 from agent.prompts.library import PROMPTS, RENDERING, Profile
-from agent.prompts.skills import BUILT_IN, FOLDER, LOAD_SKILL, EditableFiles, Layer, Skill, SkillFiles
+from agent.prompts.skills import BUILT_IN, FOLDER, LOAD_SKILL, EditableFiles, Layer, Skill, SkillFiles, default_name
 from agent.prompts.workspace import WorkspaceFiles
 from agent.tools.registry import ToolRegistry
 from agent.tools.todo import todo_line
@@ -122,6 +122,11 @@ USERS: Final = "users"
 PROMPTS_KEPT: Final = 256  # the prompt of a session seldom changes, so each is scrubbed once; about 8 kB each
 
 
+_BUILT_IN: Final = "built in"
+_OF_PERSON: Final = "a person"
+_OF_OPERATOR: Final = "the operator"
+
+
 class SkillLayers:
     """The skills of each owner: built-in ones, the user's, the operator's; the later wins."""
 
@@ -137,6 +142,27 @@ class SkillLayers:
         folder = user_folder(self._users, owner)
         own = self._files.read((Layer(folder / FOLDER, within=folder), self._operators))
         return dict(sorted((self._built_in | own).items()))
+
+    def listing(self) -> list[Mapping[str, object]]:
+        """List every file of every layer with what became of it: for operators, as rows of JSON."""
+        people = sorted(self._users.iterdir()) if self._users.is_dir() else []
+        layers = [
+            (_BUILT_IN, "", Layer(BUILT_IN)),
+            *((_OF_PERSON, unquote(folder.name), Layer(folder / FOLDER, within=folder)) for folder in people),
+            (_OF_OPERATOR, "", self._operators),
+        ]
+        operators = self._files.read([self._operators])
+        rows: list[Mapping[str, object]] = []
+        for source, person, layer in layers:
+            for path, skill in self._files.found(layer):
+                row = {"source": source, "person": person, "file": str(path)}
+                if isinstance(skill, str):
+                    rows.append(row | {"name": default_name(path), "mistake": skill})
+                    continue
+                is_enabled = source == _OF_OPERATOR or skill.name not in operators
+                about = {"name": skill.name, "description": skill.description, "is_enabled": is_enabled}
+                rows.append(row | about | {"is_always_loaded": skill.is_always_loaded})
+        return rows
 
     def folders(self, owner: SessionKey) -> Mapping[str, Path]:
         """Return the folders of those of the owner's skills that have one."""

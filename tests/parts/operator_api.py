@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import httpx
@@ -14,6 +15,7 @@ from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import InboundMessage
 from gateway.contracts.profiles import SUB_TYPE_ROWS, SubTypeRows
 from gateway.contracts.sessions import Entry, Role, Session, TurnCommit, TurnState, Usage, UsagePurpose
+from gateway.ops.admin.agents import no_skills
 from gateway.ops.admin.app import Parts, create_app
 from gateway.scrub import Scrubber
 from gateway.store import Store
@@ -34,6 +36,7 @@ def app_of(
     channels: tuple[str, ...] = ("telegram",),
     workspaces: Path | None = None,
     sub_types: SubTypeRows = SUB_TYPE_ROWS,
+    skills: Callable[[], Awaitable[str]] = no_skills,
 ) -> FastAPI:
     parts = Parts(
         store=store,
@@ -51,6 +54,7 @@ def app_of(
         workspaces=workspaces,
         sub_types=sub_types,
         hosts=("admin",),
+        skills=skills,
     )
     return create_app(parts, TOKEN)
 

@@ -13,13 +13,14 @@ from typing import Any, Final
 import httpx
 import pytest
 
+from agent.prompts.system import SkillLayers
 from agent.subagents.catalog import Catalog
 from gateway.bus.bus import RedisBus
 from gateway.contracts.messages import literal_text
 from gateway.contracts.profiles import PROFILE_ROWS, SUB_TYPE_ROWS, changed_rows
 from gateway.contracts.subagents import SubTypeChange
 from gateway.store import Store, open_store
-from tests.parts.operator_api import CLOCK, app_of, client_of
+from tests.parts.operator_api import CLOCK, SCRUBBER, app_of, client_of
 from tests.parts.sub_types import CATALOG
 
 CODE: Final = "/api/v1/agents/sub-types/code"
@@ -43,6 +44,39 @@ async def test_only_the_operator_gets_in(admin: httpx.AsyncClient) -> None:
         *(("PUT", CODE), ("DELETE", CODE), ("GET", "/api/v1/audit")),
     ):
         assert (await admin.request(method, path, headers={"Authorization": ""})).status_code == 401
+
+
+async def test_skills_are_shown_with_what_became_of_them(sqlite_store: Store, bus: RedisBus, tmp_path: Path) -> None:
+    """Ours, those of single people, the operator's, which win; a mistake is told with its line."""
+    mine, annas = tmp_path / "workspace" / "skills", tmp_path / "users" / "telegram:1" / "skills"
+    for folder, name in ((mine, "find-a-bug"), (annas, "sail"), (annas, "cook"), (mine, "cook")):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{name}.md").write_text(f"---\nname: {name}\ndescription: to {name}\n---\nDo it.\n")
+    (mine / "broken.md").write_text("no front matter")
+    layers = SkillLayers(tmp_path, SCRUBBER)
+
+    async def listed() -> str:
+        return "\n".join(map(json.dumps, layers.listing()))
+
+    async with client_of(app_of(sqlite_store, bus, skills=listed)) as admin:
+        rows = (await admin.get("/api/v1/agents/skills")).json()
+        page = (await admin.get("/skills")).text
+    found = {(row["name"], row["source"], row["person"]): row["is_enabled"] for row in rows}
+    assert found[("find-a-bug", "built in", "")] is False
+    assert found[("find-a-bug", "the operator", "")] is True
+    assert (found[("sail", "a person", "telegram:1")], found[("cook", "a person", "telegram:1")]) == (True, False)
+    [broken] = [row for row in rows if row["name"] == "broken"]
+    assert broken["mistake"].startswith("line 1: ")
+    assert "to sail" in page
+    assert broken["mistake"] in page
+
+
+async def test_without_an_answer_of_the_agent_there_is_no_list(sqlite_store: Store, bus: RedisBus) -> None:
+    async def silent() -> str:
+        raise TimeoutError
+
+    async with client_of(app_of(sqlite_store, bus, skills=silent)) as admin:
+        assert (await admin.get("/api/v1/agents/skills")).status_code == 503
 
 
 async def test_the_ten_profiles_are_shown(admin: httpx.AsyncClient) -> None:

@@ -13,6 +13,7 @@ import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 from importlib.metadata import version
 from typing import Final
 
@@ -22,7 +23,7 @@ from gateway.access import AccessService
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import embedded_url
 from gateway.clock import SystemClock
-from gateway.config import Loaded, Settings, admin_token, client_key, database_url, load, own_hosts
+from gateway.config import Loaded, Settings, admin_token, client_key, database_url, load, own_hosts, process_environment
 from gateway.config.catalog import catalog
 from gateway.config.show import rows
 from gateway.contracts.errors import StoreError
@@ -32,7 +33,7 @@ from gateway.limits import ADMIN_IDLE_S, BUS_WAIT_S
 from gateway.ops.admin.app import Parts, create_app
 from gateway.ops.admin.health import SettingView
 from gateway.ops.admin.sessions import take_replies
-from gateway.preflight import listen
+from gateway.preflight import listen, said_by_agent
 from gateway.process import INHERITED, MIGRATE, end_loading, guard_streams, report_ready, run_to_exit, stop_event
 from gateway.retry import RetryPolicy, retry_until_available
 from gateway.scrub import Scrubber
@@ -41,6 +42,8 @@ from gateway.store import Store, open_store
 from gateway.telemetry.logs import configure_logs, send_lines
 from gateway.upgrade import bring_up_to_date
 
+_SKILLS: Final = ("agent.trial", "skills")
+_SKILLS_WITHIN_S: Final = 20.0  # a process is started for it
 _GRACE_S: Final = 2  # less than the supervisor gives
 _LOOK_EVERY_S: Final = 0.2  # for the last caller to hang up
 
@@ -101,6 +104,7 @@ async def serve(
                 stopping=stopping,
                 hosts=own_hosts(settings),
                 settings=_settings_shown(loaded),
+                skills=partial(said_by_agent, *_SKILLS, environ=process_environment(), within_s=_SKILLS_WITHIN_S),
             )
             app = ActivityWatch(create_app(parts, admin_token(settings)))
             async with asyncio.TaskGroup() as group:

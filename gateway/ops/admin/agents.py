@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Awaitable, Callable
 from dataclasses import fields
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette import status
 
 from gateway.config.subagents import SubTypeDescription, SubTypeLabel, SubTypePrompt, SubTypeRounds, SubTypeTools
+from gateway.contracts.errors import ConfigError
 from gateway.contracts.messages import CleanText
 from gateway.contracts.ports import Clock
 from gateway.contracts.profiles import CONVERSING, PROFILE_ROWS, SubTypeRow, SubTypeRows
@@ -34,6 +36,21 @@ class ProfileView(ApiView):
     name: str
     about: str
     tools: list[str] = Field(description='What it may use at most, within the policy; `["*"]` is every tool.')
+
+
+class SkillView(BaseModel):
+    """A file of a skill, and what became of it."""
+
+    name: str
+    description: str = ""
+    source: str = Field(description="`built in`, `the operator` (data_dir/workspace/skills) or `a person`.")
+    person: str = Field(description="Whose it is alone; empty for a skill that everybody has.")
+    file: str
+    is_always_loaded: bool = Field(
+        False, description="It is in every prompt, whole; the others are loaded when needed."
+    )
+    is_enabled: bool = Field(False, description="False: one of the operator has the same name, or there is a mistake.")
+    mistake: str = Field("", description="What is wrong in the file, and in which line; it is left out then.")
 
 
 class SubTypeView(BaseModel):
@@ -75,8 +92,16 @@ class SubTypeOrder(BaseModel):
     changed: list[str] | None = Field(default=None, description="Ignored: it follows from the rest.")
 
 
-def agents(rows: SubTypeRows, book: SubTypeStore, scrubber: Scrubber, clock: Clock) -> APIRouter:
-    """Build the routes below /api/v1/agents. `rows` are the types as they are configured."""
+async def no_skills() -> str:
+    """Say that there are none."""
+    return ""
+
+
+def agents(
+    rows: SubTypeRows, book: SubTypeStore, scrubber: Scrubber, clock: Clock, skills: Callable[[], Awaitable[str]]
+) -> APIRouter:
+    """Build the routes below /api/v1/agents. `rows` are the types as they are configured, `skills` asks the agent's own
+    program for its list, a line of JSON for each."""
     router = APIRouter(prefix="/api/v1/agents", tags=["agents"])
     desk = _Catalog(rows, book, scrubber, clock)
 
@@ -84,6 +109,16 @@ def agents(rows: SubTypeRows, book: SubTypeStore, scrubber: Scrubber, clock: Clo
     async def profiles() -> list[ProfileView]:
         """List the built-in profiles, in the order of `/agent`."""
         return list(map(ProfileView.model_validate, PROFILE_ROWS.values()))
+
+    @router.get("/skills", responses=refusals(503))
+    async def skill_files() -> list[SkillView]:
+        """List the files of skills as an agent process here finds them at this moment: the built-in ones, those of
+        single people, the operator's. 503 when it does not say so in time."""
+        try:
+            said = await skills()
+        except (ConfigError, TimeoutError) as error:
+            raise HTTPException(status.HTTP_503_SERVICE_UNAVAILABLE, f"the agent does not list them: {error}") from None
+        return list(map(SkillView.model_validate_json, said.splitlines()))
 
     @router.get("/sub-types")
     async def sub_types() -> list[SubTypeView]:

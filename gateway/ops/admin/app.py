@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -33,7 +33,7 @@ from gateway.contracts.profiles import SUB_TYPE_ROWS, SubTypeRows
 from gateway.http_guard import Guard
 from gateway.limits import ADMIN_BODY_BYTES_MAX, SIGN_IN_S
 from gateway.ops.admin.access import access_routes, audit_routes, client_routes, limit_routes
-from gateway.ops.admin.agents import agents
+from gateway.ops.admin.agents import agents, no_skills
 from gateway.ops.admin.health import Health, SettingView, overview_routes, readiness_routes
 from gateway.ops.admin.http import (
     LOGIN_PATH,
@@ -227,6 +227,7 @@ _SHOWN: Final[Mapping[str, tuple[str, Mapping[str, str], str]]] = {
     "schedules": ("schedules", {"schedules": "/api/v1/schedules?limit=500"}, ""),
     "usage": ("usage", {"rows": "/api/v1/usage?days={days|30}&key={key}&limit=500"}, ""),
     "models": ("models", {"models": "/api/v1/models", "settings": "/api/v1/settings"}, ""),
+    "skills": ("skills", {"skills": "/api/v1/agents/skills"}, ""),
     "settings": (
         "settings",
         {
@@ -347,6 +348,7 @@ class Parts:
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     hosts: Collection[str] = ()
     settings: Sequence[SettingView] = ()
+    skills: Callable[[], Awaitable[str]] = no_skills
 
 
 def create_app(parts: Parts, token: str) -> FastAPI:
@@ -406,6 +408,6 @@ def _for_operators(parts: Parts) -> Sequence[APIRouter]:
         limit_routes(parts.keeper),
         client_routes(parts.keeper, parts.store.people, parts.client_key),
         link_routes(parts.store.links, parts.keeper, parts.clock),
-        agents(parts.sub_types, parts.store.sub_types, parts.scrubber, parts.clock),
+        agents(parts.sub_types, parts.store.sub_types, parts.scrubber, parts.clock, parts.skills),
         audit_routes(parts.store.sub_types, parts.scrubber),
     )

@@ -7,8 +7,6 @@ import contextlib
 import json
 import os
 import shutil
-import sys
-from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Final
@@ -29,7 +27,7 @@ from gateway.ops.doctor import CheckResult, ok, warning, wrong
 from gateway.ops.doctor.platforms import check_platforms
 from gateway.packages import PluginKind, PluginPart, parts_of
 from gateway.plugins import call, load_part
-from gateway.preflight import check_port_free, http_get
+from gateway.preflight import check_port_free, http_get, said_by_agent
 from gateway.public_web import is_on_public_web, resolved
 from gateway.scrub.literals import engine_name
 from gateway.scrub.own_rules import load_rules, read_rules
@@ -45,7 +43,6 @@ _CONFINEMENT_S: Final = 60.0  # it tries up to four things, each for up to ten s
 _TRIAL: Final = "agent.trial"
 _TRIAL_S: Final = 90.0  # the start of the process, and what it gives each model: they are asked at the same time
 _PLUGIN_S: Final = 10.0  # for the check of one channel, as long as a platform of ours has
-_FOREWORD: Final = "trivet: "
 _MOUNTS: Final = Path("/proc/self/mounts")
 _OVER_THE_NETWORK: Final = frozenset(
     {"9p", "afs", "ceph", "cifs", "davfs", "fuse.glusterfs", "fuse.sshfs"}
@@ -88,7 +85,7 @@ async def check_confinement(settings: Settings, environ: Mapping[str, str]) -> C
     if not settings.subagents.enabled:
         return ok(name, "there are no sub-agents: subagents.enabled is off")
     try:
-        said = await _said_by_agent(_TRIAL, _CONFINEMENT, environ=environ, within_s=_CONFINEMENT_S)
+        said = await said_by_agent(_TRIAL, _CONFINEMENT, environ=environ, within_s=_CONFINEMENT_S)
     except TimeoutError:
         return wrong(name, "no answer", "try again when the machine is less busy")
     except ConfigError as error:
@@ -109,7 +106,7 @@ async def check_mcp(settings: Settings, environ: Mapping[str, str]) -> list[Chec
     if not programs:
         return []
     try:
-        said = await _said_by_agent(_TRIAL, _CONFINEMENT, "mcp", environ=environ, within_s=_CONFINEMENT_S)
+        said = await said_by_agent(_TRIAL, _CONFINEMENT, "mcp", environ=environ, within_s=_CONFINEMENT_S)
     except TimeoutError:
         return [wrong(name, "no answer", "try again when the machine is less busy")]
     except ConfigError as error:
@@ -129,7 +126,7 @@ async def check_workspace(settings: Settings, environ: Mapping[str, str]) -> lis
     if not any((folder / kind).is_dir() for kind in ("commands", "agents", "profiles")):
         return []
     try:
-        said = await _said_by_agent(_TRIAL, "workspace", environ=environ, within_s=_CONFINEMENT_S)
+        said = await said_by_agent(_TRIAL, "workspace", environ=environ, within_s=_CONFINEMENT_S)
     except TimeoutError:
         return [wrong(name, "no answer", "try again when the machine is less busy")]
     except ConfigError as error:
@@ -142,7 +139,7 @@ async def check_workspace(settings: Settings, environ: Mapping[str, str]) -> lis
 async def check_models(environ: Mapping[str, str]) -> list[CheckResult]:
     """Check that each model that a setting names answers: the agent's own program asks it for one token."""
     try:
-        said = await _said_by_agent(_TRIAL, "all", environ=environ, within_s=_TRIAL_S)
+        said = await said_by_agent(_TRIAL, "all", environ=environ, within_s=_TRIAL_S)
     except TimeoutError:
         return [wrong("models", f"no answer within {_TRIAL_S:g} s", "try again, or look at the network")]
     except ConfigError as error:
@@ -154,24 +151,6 @@ async def check_models(environ: Mapping[str, str]) -> list[CheckResult]:
         else ok(row["setting"], f"{row['model']} answers")
         for row in rows
     ]
-
-
-async def _said_by_agent(module: str, *words: str, environ: Mapping[str, str], within_s: float) -> str:
-    """Run a program of the agent role and return its output. Raises `TimeoutError`, and `ConfigError` with its reason
-    if it fails."""
-    trying = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", module, *words, env=environ, stdin=DEVNULL, stdout=PIPE, stderr=PIPE
-    )
-    try:
-        async with asyncio.timeout(within_s):
-            said, complaints = await trying.communicate()
-    except TimeoutError:
-        trying.kill()
-        await trying.wait()
-        raise
-    if trying.returncode:
-        raise ConfigError(complaints.decode(errors="replace").strip().rpartition("\n")[2].removeprefix(_FOREWORD))
-    return said.decode().strip()
 
 
 async def check_plugins(settings: Settings, *, is_offline: bool = False) -> list[CheckResult]:
