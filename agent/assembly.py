@@ -36,6 +36,7 @@ from agent.features.sessions import (
 )
 from agent.features.titles import Titler
 from agent.features.usage import Allowances, Meter, limits_command, queue_command, usage_commands
+from agent.features.voice import Voice
 from agent.limits import LAST_WORDS_S
 from agent.model_clients import ModelClients, WorkspaceGallery, model_clients
 from agent.models.catalog import ModelEndpoint
@@ -227,6 +228,7 @@ class _Parts:
         self.meter = Meter(store.spending, self._allowances, clock)
         self.client = clients.client(gate=self.meter, spans=spans, clock=clock)
         self.models = Models(self.client, settings)
+        self._voice = Voice(self.client, settings.agent.speech_model, settings.agent.speech_voice, clock)
         embedder = self._embedder(clients.embedding_model) if clients.embedding_model else None
         self._memory = PersonMemory(store.memories, scrubber, clock, embedder=embedder)
         self._consolidation = Consolidation(
@@ -400,6 +402,7 @@ class _Parts:
             store=self._store,
             scrubber=self._scrubber,
             clock=self._clock,
+            voice=self._voice,
             hooks=load_hooks(settings.plugins.enabled, HOOK_POINTS, partial(self._health.tally.add, HOOK_FAILURES)),
         )
 
@@ -421,6 +424,7 @@ class _Parts:
                 left=(self._bus.vault.drop,),
             ),
             *choice_commands(store, self.models, ending),
+            *self._voice.commands(),
             undo_command(store, ending),
             *usage_commands(store.usage, self.meter, self._clock, partial(prices_of, self.client, settings)),
             *memory_commands(

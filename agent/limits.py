@@ -254,6 +254,10 @@ DESCRIPTION_TIMEOUT_S: Final = 60.0
 TRANSCRIPTION_TIMEOUT_S: Final = 120.0  # an hour of talk takes a minute
 TRANSCRIPTION_TRIES_MAX: Final = 2
 SPOKEN_BYTES_PER_S: Final = 4_000  # 32 kbit/s, to guess at how long a recording is before anybody has heard it
+SPEECH_TIMEOUT_S: Final = 60.0
+SPEECH_TRIES_MAX: Final = 2
+SPEECH_CHARS_MAX: Final = 4_000  # of an answer, about four minutes; OpenAI takes 4,096 at once
+SPEECH_TOKENS_PER_CHAR: Final = 2  # of sound, for models that are paid by those: 20 a second, ten characters
 SPOKEN_CHARS_MAX: Final = 60_000  # an hour of talk
 
 # --- the sandbox

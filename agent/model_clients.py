@@ -21,6 +21,7 @@ from agent.models.requests import (
     ModelFacts,
     ModelProvider,
     ModelRequest,
+    SpeechModel,
     TranscriptionModel,
 )
 from agent.models.selection import check_models, embedding_model, named_models, utility_model
@@ -85,9 +86,9 @@ class ModelRouter:
 
 @dataclass(frozen=True, slots=True)
 class ModelClients:
-    """The clients of models, embeddings and transcriptions; None where there is none. `embedding_model` is the name of
-    the model that embeds. `warm_up` loads what the first call would have to wait for; None where every model is a
-    demo."""
+    """The clients of models, embeddings, transcriptions and speech; None where there is none. `embedding_model` is the
+    name of the model that embeds. `warm_up` loads what the first call would have to wait for; None where every model
+    is a demo."""
 
     provider: ModelProvider
     embeddings: EmbeddingModel | None
@@ -97,6 +98,7 @@ class ModelClients:
     fallbacks: tuple[str, ...] = ()
     warm_up: Callable[[], Coroutine[Any, Any, None]] | None = None
     embedding_model: str = ""
+    speech: SpeechModel | None = None
 
     def client(
         self, *, gate: Gate | None = None, spans: SpanSink | None = None, clock: Clock | None = None
@@ -106,6 +108,7 @@ class ModelClients:
             self.provider,
             embeddings=self.embeddings,
             transcriptions=self.transcriptions,
+            speech=self.speech,
             fallbacks=self.fallbacks,
             gate=gate,
             health=self.health,
@@ -126,7 +129,7 @@ def model_clients(settings: Settings) -> ModelClients:
     unnamed = {utility_model(settings, litellm.facts), embeds} - {""}
     health = ModelHealth(lambda model: litellm.facts(model).api or model, named | unnamed)
     called = sorted(name for name in named if not name.startswith(PREFIX))
-    is_own_way = bool(embeds or agent.transcription_model)
+    is_own_way = bool(embeds or agent.transcription_model or agent.speech_model)
     provider = ModelRouter(litellm, demo_away=settings.data_dir / MODEL_AWAY)
     check_models(provider, settings, known=catalog.names)
     for name in called:
@@ -141,4 +144,5 @@ def model_clients(settings: Settings) -> ModelClients:
         agent.fallback_models,
         partial(litellm.warm_up, called, is_own_way=is_own_way) if called else None,
         embeds,
+        litellm if agent.speech_model else None,
     )

@@ -82,6 +82,7 @@ class ModelCatalog:
                 "prompt": number(row.get("input_cost_per_token")),
                 "completion": number(row.get("output_cost_per_token")),
                 "second": number(row.get("input_cost_per_second")),
+                "character": number(row.get("input_cost_per_character")),
                 "written": number(row.get("cache_creation_input_token_cost", row.get("input_cost_per_token"))),
                 "cached": number(row.get("cache_read_input_token_cost", row.get("input_cost_per_token"))),
             },

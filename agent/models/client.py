@@ -24,9 +24,18 @@ from agent.limits import (
     EMBEDDING_TRIES_MAX,
     MODEL_REPORTS_EVERY_S,
     MODEL_RETRY_AFTER_MAX_S,
+    SPEECH_TRIES_MAX,
     TRANSCRIPTION_TRIES_MAX,
 )
-from agent.models.metering import Gate, MeteredCall, Planned, embedding_plan, request_plan, transcription_plan
+from agent.models.metering import (
+    Gate,
+    MeteredCall,
+    Planned,
+    embedding_plan,
+    request_plan,
+    speech_plan,
+    transcription_plan,
+)
 from agent.models.requests import (
     LONG_WORK,
     EmbeddingAnswer,
@@ -37,6 +46,9 @@ from agent.models.requests import (
     ModelFacts,
     ModelProvider,
     ModelRequest,
+    SpeechAnswer,
+    SpeechModel,
+    SpeechRequest,
     StreamRestarted,
     TranscriptionAnswer,
     TranscriptionModel,
@@ -165,6 +177,7 @@ class ModelClient:
         *,
         embeddings: EmbeddingModel | None = None,
         transcriptions: TranscriptionModel | None = None,
+        speech: SpeechModel | None = None,
         fallbacks: Sequence[str] = (),
         gate: Gate | None = None,
         health: ModelHealth | None = None,
@@ -176,6 +189,7 @@ class ModelClient:
         self._provider = provider
         self._embeddings = embeddings
         self._transcriptions = transcriptions
+        self._speech = speech
         self._fallbacks = tuple(fallbacks)
         self._gate = gate
         self._health = health or ModelHealth()
@@ -256,6 +270,24 @@ class ModelClient:
             transcription_plan(request, self.facts(request.model)),
             lambda: self._watched(request.model, ask, tries_max=TRANSCRIPTION_TRIES_MAX),
             lambda answer: Amounts(answer.tokens.prompt + answer.tokens.completion, nano_of(answer.cost_usd)),
+        )
+
+    async def speak(self, request: SpeechRequest) -> SpeechAnswer:
+        """Return a recording of the text. No attempt begins without the permit of its request. Raises `ModelError` and
+        `BudgetSpent`."""
+        speech = self._speech
+        if speech is None:
+            raise ModelError("no speech model is configured")
+
+        async def ask() -> SpeechAnswer:
+            await request.permit()
+            return await speech.speak(request)
+
+        return await self._charged(
+            request.key,
+            speech_plan(request, self.facts(request.model)),
+            lambda: self._watched(request.model, ask, tries_max=SPEECH_TRIES_MAX),
+            lambda answer: Amounts(0, nano_of(answer.cost_usd)),
         )
 
     async def _with_fallbacks(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:

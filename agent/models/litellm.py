@@ -15,6 +15,7 @@ from typing import Any, Final
 from agent.limits import SPOKEN_BYTES_PER_S
 from agent.models.catalog import ModelCatalog, ModelEndpoint, number, whole
 from agent.models.litellm_import import Litellm, load_litellm
+from agent.models.metering import speech_usd
 from agent.models.provider_calls import ProviderCalls
 from agent.models.requests import (
     LONG_WORK,
@@ -28,6 +29,8 @@ from agent.models.requests import (
     ModelRequest,
     PromptMessage,
     RequestedCall,
+    SpeechAnswer,
+    SpeechRequest,
     TextDelta,
     Thoughts,
     TokenCount,
@@ -317,6 +320,25 @@ class LitellmClient:
         except calls.litellm.errors as error:
             raise _translated(error, calls.litellm) from None  # as with `stream`
         return _transcribed(request, answer, self.facts(request.model).prices_usd)
+
+    async def speak(self, request: SpeechRequest) -> SpeechAnswer:
+        """Make one attempt. Raises `ModelUnavailable`, `ModelTooSlow` or `ModelRejected`."""
+        calls = await self._load(is_own_way=True)
+        try:
+            async with asyncio.timeout(request.timeout_s):
+                answer = await calls.litellm.module.aspeech(
+                    **addressed(self._endpoint_of(request.model)),
+                    input=request.text,
+                    voice=request.voice,
+                    response_format="opus",
+                    timeout=request.timeout_s,
+                    max_retries=0,
+                )
+        except TimeoutError as error:
+            raise ModelTooSlow(request.timeout_s) from error
+        except calls.litellm.errors as error:
+            raise _translated(error, calls.litellm) from None  # as with `stream`
+        return SpeechAnswer(bytes(answer.content), speech_usd(request, self.facts(request.model).prices_usd))
 
     async def warm_up(self, models: Iterable[str], *, is_own_way: bool = False) -> None:
         """Load what calls of these models need, before the first of them comes. What is wrong with one of them its

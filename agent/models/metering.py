@@ -17,6 +17,8 @@ from agent.limits import (
     IMAGE_TOKENS,
     RESERVATION_GRACE_S,
     RESERVED_COMPLETION_TOKENS_MAX,
+    SPEECH_TOKENS_PER_CHAR,
+    SPEECH_TRIES_MAX,
     SPOKEN_BYTES_PER_S,
     TRANSCRIPTION_TRIES_MAX,
 )
@@ -27,6 +29,7 @@ from agent.models.requests import (
     ModelFacts,
     ModelRequest,
     Paid,
+    SpeechRequest,
     StreamRestarted,
     TextDelta,
     TokenCount,
@@ -153,6 +156,19 @@ def transcription_plan(request: TranscriptionRequest, facts: ModelFacts) -> Plan
     most = _of_recording(len(request.content), facts.prices_usd)
     for_s = request.timeout_s * TRANSCRIPTION_TRIES_MAX + RESERVATION_GRACE_S
     return Planned(request.model, most, any(facts.prices_usd.values()), for_s, turn_id=request.turn_id)
+
+
+def speech_plan(request: SpeechRequest, facts: ModelFacts) -> Planned:
+    """Plan a recording, which is paid by the characters spoken."""
+    most = Amounts(0, nano_of(speech_usd(request, facts.prices_usd)))
+    for_s = request.timeout_s * SPEECH_TRIES_MAX + RESERVATION_GRACE_S
+    return Planned(request.model, most, any(facts.prices_usd.values()), for_s, turn_id=request.turn_id)
+
+
+def speech_usd(request: SpeechRequest, prices_usd: Mapping[str, float]) -> float:
+    """Compute what a recording costs. A model that is paid by tokens tells none: then it is guessed from the text."""
+    by_character = len(request.text) * prices_usd.get("character", 0.0)
+    return by_character or _usd(estimate_tokens(request.text), SPEECH_TOKENS_PER_CHAR * len(request.text), prices_usd)
 
 
 def engine_plan(model: str, prompt_tokens: int, prices_usd: Mapping[str, float], for_s: float, turn_id: str) -> Planned:

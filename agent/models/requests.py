@@ -354,6 +354,35 @@ class TranscriptionModel(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class SpeechRequest:
+    """A text to be spoken in `voice`, a name of the provider's, charged to the owner of `key`."""
+
+    model: str
+    key: SessionKey
+    text: str
+    voice: str
+    timeout_s: float = 60.0
+    turn_id: str = ""
+    permit: Permit = field(default=always, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SpeechAnswer:
+    """A recording: Opus in Ogg was asked for, but a provider may make something else."""
+
+    content: bytes = field(repr=False)
+    cost_usd: float
+
+
+class SpeechModel(Protocol):
+    """A client of a model that speaks."""
+
+    async def speak(self, request: SpeechRequest) -> SpeechAnswer:
+        """Speak the text of the request. Raises the `ModelError` tree."""
+        ...
+
+
 # What a model says, clean, while it is said.
 #
 # Deltas are words or less, and the scrubber takes some 50 microseconds for each piece, however short. So they are

@@ -289,10 +289,10 @@ def embedding_model(settings: Settings, facts: Callable[[str], ModelFacts]) -> s
 
 
 def choosable(settings: Settings) -> tuple[str, ...]:
-    """Return the models that everybody may choose, the configured one first. An entry for transcription or embedding
-    cannot chat and is left out."""
+    """Return the models that everybody may choose, the configured one first. An entry for transcription, speech or
+    embedding cannot chat and is left out."""
     agent = settings.agent
-    silent = {agent.embedding_model, agent.transcription_model}
+    silent = {agent.embedding_model, agent.transcription_model, agent.speech_model}
     entries = (name for name in settings.models if name not in silent)
     unlisted = (*settings.routing.models, *agent.fallback_models, *entries)
     return tuple(dict.fromkeys((agent.model, *(agent.models or unlisted))))
@@ -304,10 +304,13 @@ def check_models(client: ModelProvider, settings: Settings, *, known: Iterable[s
     for name, entry in settings.models.items():
         if not entry.model or entry.model.startswith(SCRIPTED_MODEL):
             raise ConfigError(f"models.{name}.model: {entry.model!r} is no model of litellm: write <provider>/<model>")
-    hearing = settings.models.get(settings.agent.transcription_model)
-    if hearing is not None and hearing.extra_headers:
-        name = settings.agent.transcription_model
-        raise ConfigError(f"models.{name}.extra_headers: litellm gives none to a transcription: take them out")
+    for name, call in (
+        (settings.agent.transcription_model, "a transcription"),
+        (settings.agent.speech_model, "speech"),
+    ):
+        sounding = settings.models.get(name)
+        if sounding is not None and sounding.extra_headers:
+            raise ConfigError(f"models.{name}.extra_headers: litellm gives none to {call}: take them out")
     for setting, models in named_models(settings).items():
         for model in models:
             try:
@@ -326,6 +329,7 @@ def named_models(settings: Settings) -> Mapping[str, Sequence[str]]:
         "agent.embedding_model": () if agent.embedding_model == NO_MODEL else (agent.embedding_model,),
         "agent.vision_model": (agent.vision_model,),
         "agent.transcription_model": (agent.transcription_model,),
+        "agent.speech_model": (agent.speech_model,),
         "agent.fallback_models": agent.fallback_models,
         "agent.models": agent.models,
         "subagents.model": (settings.subagents.model,),

@@ -19,6 +19,7 @@ from agent.features.attachments.intake import AttachmentIntake, files_of
 from agent.features.commands import CommandReply, CommandTable, Converse
 from agent.features.memory.knowledge import PersonMemory
 from agent.features.usage import Meter
+from agent.features.voice import Voice
 from agent.limits import ADVICE_CHARS_MAX, TURN_TIMEOUT_S
 from agent.models.selection import Depth, Models
 from agent.models.transcript import has_images, last_said, preamble, tone_of
@@ -156,9 +157,11 @@ class TurnRunner:
         store: Store,
         scrubber: Scrubber,
         clock: Clock,
+        voice: Voice,
         hooks: Hooks = NO_HOOKS,
     ) -> None:
         self._hooks = hooks
+        self._voice = voice
         self._commands = commands
         self._conversations = conversations
         self._commits = commits
@@ -191,6 +194,7 @@ class TurnRunner:
             return self._commits.failed(turn, EmptyAnswer(turn.finish_reason))
         if self._hooks:
             await self._let_hooks_change(turn)
+        await self._voice.speak(turn)
         little_left = await self._meter.little_left(turn.batch.key.owner, words_for(turn.session.language))
         return self._commits.answered(turn, little_left)
 

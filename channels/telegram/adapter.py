@@ -35,7 +35,7 @@ from channels.telegram.client import TelegramClient, TelegramEndpoint
 from channels.telegram.connection import POLL_TIMEOUTS, PollTimeouts, TelegramConnection
 from channels.telegram.errors import delivery_error, fetch_error
 from channels.telegram.normalize import parse_target, relocated
-from channels.telegram.render import TelegramChunk, TelegramFile, TelegramPart, render, under
+from channels.telegram.render import VOICE_TYPE, TelegramChunk, TelegramFile, TelegramPart, render, under
 from channels.telegram.sending import TelegramDrafts, TelegramSender, name_topic
 from gateway.config import Settings, hook_url, table_of
 from gateway.config.channels import SOCKS_SCHEMES
@@ -197,7 +197,7 @@ class TelegramAdapter:
         return render(text)
 
     def file_chunk(self, file: OutgoingFile) -> TelegramFile:
-        return TelegramFile(file.name, file.content, file.caption)
+        return TelegramFile(file.name, file.content, file.caption, file.media_type == VOICE_TYPE)
 
     def marked(self, chunk: TelegramPart, mark: CleanText) -> TelegramPart:
         return under(mark, chunk)

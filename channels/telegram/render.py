@@ -56,13 +56,19 @@ class TelegramChunk:
     is_silent: bool = False
 
 
+VOICE_TYPE: Final = "audio/ogg"
+"""Opus in Ogg: what agents call a recording that a voice message can be made of."""
+
+
 @dataclass(frozen=True, slots=True)
 class TelegramFile:
-    """One sendDocument. A photo stays a document too, as it was made; the caption has no formatting."""
+    """One sendDocument, or a sendVoice where it is one. A photo stays a document too, as it was made; the caption has
+    no formatting."""
 
     name: str
     content: bytes = field(repr=False)
     caption: str
+    is_voice: bool = False
 
     @property
     def choices(self) -> tuple[Choice, ...]:

@@ -45,6 +45,7 @@ _ALREADY_DELETED: Final = "message to delete not found"
 _MAY_NOT_DELETE: Final = ("message can't be deleted", "not enough rights", "message_delete_forbidden")
 _SINGLE_PLACES: Final = ("group", "supergroup", "channel")
 _NOTHING_TO_ANSWER: Final = ("replied not found", "reply message not found", "reply_message_id_invalid")
+_NO_VOICES: Final = "voice_messages_forbidden"  # by the privacy settings of a person with Telegram Premium
 _GONE: Final = (*_NOT_OURS, "message_id_invalid")
 
 
@@ -86,7 +87,13 @@ class TelegramSender:
             raise
 
     async def send_file(self, target: TelegramTarget, file: TelegramFile) -> str:
-        """Send a new message with a document; return its id."""
+        """Send a new message with a document, or a voice message where its reader takes such; return its id."""
+        if file.is_voice:
+            try:
+                return await self._send_voice(target, file)
+            except BadRequest as error:
+                if _NO_VOICES not in error.message.lower():
+                    raise
         return await _answering(
             target.reply_to_message_id,
             lambda reply: self._bot.send_document(
@@ -95,6 +102,23 @@ class TelegramSender:
                 filename=file.name,
                 caption=file.caption or None,
                 disable_content_type_detection=True,
+                message_thread_id=target.message_thread_id,
+                direct_messages_topic_id=target.direct_messages_topic_id,
+                reply_parameters=reply,
+                read_timeout=limits.SEND_READ_TIMEOUT_S,
+                write_timeout=limits.UPLOAD_TIMEOUT_S,
+            ),
+        )
+
+    async def _send_voice(self, target: TelegramTarget, file: TelegramFile) -> str:
+        """Send Opus in Ogg, which Telegram shows as a voice message (Bot API, sendVoice)."""
+        return await _answering(
+            target.reply_to_message_id,
+            lambda reply: self._bot.send_voice(
+                target.chat_id,
+                file.content,
+                filename=file.name,
+                caption=file.caption or None,
                 message_thread_id=target.message_thread_id,
                 direct_messages_topic_id=target.direct_messages_topic_id,
                 reply_parameters=reply,

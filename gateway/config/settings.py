@@ -206,6 +206,12 @@ class AgentSettings(Section):
         description="Any litellm transcription model, such as openai/whisper-1: it writes down what is said in voice "
         "messages. Empty: people are asked to write.",
     )
+    speech_model: str = Field(
+        default="",
+        description="Any litellm speech model, such as openai/gpt-4o-mini-tts: with /voice people have answers spoken, "
+        "too. Empty: nobody can.",
+    )
+    speech_voice: str = Field(default="alloy", description="One of the voices that the speech model has.")
     sees_images: bool | None = Field(
         default=None,
         description="Whether the configured model understands images. Empty: what litellm knows of it.",

@@ -83,6 +83,7 @@ class UsagePurpose(StrEnum):
     EMBEDDING = "embedding"
     SUBAGENT = "subagent"
     TRANSCRIPTION = "transcription"
+    SPEECH = "speech"
     VISION = "vision"
 
 
@@ -121,7 +122,8 @@ class Session:
     last entry that prompt held, so that only what came after it has to be estimated. `model` and `profile`
     are what the user chose with /model and /agent; empty: the configured ones. The session of a sub-agent has the
     `channel` `subagent:<type>`, a parent and the number 0; it is never a key's current one. `language` is what was last
-    known of who speaks under the key (a `gateway.i18n.Language`; empty: nothing yet).
+    known of who speaks under the key (a `gateway.i18n.Language`; empty: nothing yet); with `is_voiced` that person
+    wants answers spoken, too, which is told where a turn begins and nowhere else.
     """
 
     id: str
@@ -143,6 +145,7 @@ class Session:
     prompt_seq: int = 0
     channel: str = ""
     language: str = ""
+    is_voiced: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +252,14 @@ class SetProfile:
     profile: str
 
 
-Effect = OpenSession | SetTitle | SetModel | SetProfile | ResumeSession | Undo
+@dataclass(frozen=True, slots=True)
+class SetVoice:
+    """Effect of /voice: whether answers under the key are spoken, too."""
+
+    is_on: bool
+
+
+Effect = OpenSession | SetTitle | SetModel | SetProfile | ResumeSession | SetVoice | Undo
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from gateway.contracts.sessions import (
     SetModel,
     SetProfile,
     SetTitle,
+    SetVoice,
     Undo,
     Usage,
 )
@@ -206,6 +207,7 @@ _REOPEN: Final = (
     .values(status=SessionStatus.ACTIVE.value, updated_at_ms=bindparam("now_ms"))
     .returning(sessions.c.id)
 )
+_CHOOSE_VOICE: Final = update(lanes).where(lanes.c.key == bindparam("k")).values(is_voiced=bindparam("is_on"))
 _CHOOSE_PROFILE: Final = (
     update(sessions)
     .where(sessions.c.id == bindparam("s"))
@@ -270,6 +272,8 @@ def apply(
                 connection.execute(_CHOOSE_MODEL, {"s": session_id, "chosen": model, "now_ms": now_ms})
             case SetProfile(profile):
                 connection.execute(_CHOOSE_PROFILE, {"s": session_id, "chosen": profile, "now_ms": now_ms})
+            case SetVoice(is_on):
+                connection.execute(_CHOOSE_VOICE, {"k": str(key), "is_on": is_on})
             case ResumeSession(number):
                 session_id = _resume(connection, key, session_id, number, now_ms=now_ms)
 

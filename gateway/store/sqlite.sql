@@ -10,7 +10,7 @@ CREATE TABLE lanes (
   session_id TEXT,
   turn_id TEXT,
   lost_turn_id TEXT,
-  language TEXT DEFAULT '' NOT NULL,
+  language TEXT DEFAULT '' NOT NULL, is_voiced BOOLEAN DEFAULT 0 NOT NULL,
   CONSTRAINT pk_lanes PRIMARY KEY ("key")
 );
 
@@ -553,4 +553,4 @@ CREATE TRIGGER facts_changed AFTER UPDATE OF owner, terms ON facts BEGIN
   INSERT INTO facts_index(rowid, owner, terms) VALUES (new.id, new.owner, new.terms);
   END;
 
-INSERT INTO schema_version (version_num) VALUES ('v2');
+INSERT INTO schema_version (version_num) VALUES ('v3');

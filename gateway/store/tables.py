@@ -42,10 +42,10 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeDecorator
 
-SCHEMA_REVISION: Final = "v2"
+SCHEMA_REVISION: Final = "v3"
 """The migration this code is written for."""
 
-KNOWN_REVISIONS: Final = frozenset({"v1", "v2"})
+KNOWN_REVISIONS: Final = frozenset({"v1", "v2", "v3"})
 """Every migration up to ours."""
 
 OLD_REVISIONS: Final = frozenset({"0001", "0002", "0003", "0004", "0005", "0006", "0007"})
@@ -102,6 +102,7 @@ lanes: Final = Table(
     column("turn_id", Text, doc="the turn that began and has not been committed", nullable=True),
     column("lost_turn_id", Text, doc="what `turn_id` held when that turn began: its worker died", nullable=True),
     column("language", Text, doc="what was last known of who speaks here; empty for nothing", server_default=""),
+    column("is_voiced", Boolean, doc="whether answers are spoken, too, as /voice says", server_default=false()),
 )
 """One row per session key: the lock under which a lane's turns are written, one worker at a time."""
 

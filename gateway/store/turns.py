@@ -92,7 +92,7 @@ def _take_lane(insert: InsertInto) -> Executable:
             "language": func.coalesce(func.nullif(statement.excluded.language, ""), lanes.c.language),
         },
         where=lanes.c.fence <= statement.excluded.fence,
-    ).returning(lanes.c.session_id, lanes.c.lost_turn_id, lanes.c.language)
+    ).returning(lanes.c.session_id, lanes.c.lost_turn_id, lanes.c.language, lanes.c.is_voiced)
 
 
 @per_dialect
@@ -565,7 +565,7 @@ class TurnStore(Aggregate):
             )
             found = transcript.prompt_start(connection, session_id, key, prompt, view)
         return TurnStart(
-            session=to_session(row, current_id=session_id, language=lane.language),
+            session=replace(to_session(row, current_id=session_id, language=lane.language), is_voiced=lane.is_voiced),
             fresh_ids=frozenset(message.id for message in fresh),
             unsent=outbox.unsent(connection, key, sorted(set(answered.values()))) if answered else (),
             is_first=runs == 1,

@@ -22,8 +22,8 @@ from tests.architecture.code_stats import (
 )
 
 LIMITS: Final = {
-    "files": 377,
-    "lines": 106_750,
+    "files": 379,
+    "lines": 107_270,
     "one_importer": 17.8,
     "duplicate_classes": 0,
     "no_verb": 5.5,

@@ -10,10 +10,12 @@ import pytest
 from channels.core.adapter import MARK, AnyChunk, ChannelAdapter
 from channels.emulators.slack import SlackEmulator
 from channels.emulators.stage import Place, Said, SharedFile
+from channels.emulators.telegram import TelegramEmulator
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import ReplyFile, literal_text
 from tests.parts.answering import EchoAgent
+from tests.parts.postmen import RECORDING
 from tests.parts.towns import Town, town
 from tests.parts.waiting import until
 
@@ -21,6 +23,7 @@ __all__ = ["town"]
 
 REPORT = b"name,value\nsun,1\n"
 CSV = (ReplyFile(literal_text("report.csv"), "text/csv", len(REPORT), literal_text("the *numbers* of <today>")), REPORT)
+VOICE = (ReplyFile(literal_text("answer.ogg"), "audio/ogg", len(RECORDING), literal_text("")), RECORDING)
 PIXELS = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 8
 PNG = (ReplyFile(literal_text("größe 世界.png"), "image/png", len(PIXELS), literal_text("")), PIXELS)
 
@@ -111,6 +114,21 @@ class TestRefusals:
             await town.stage.say(town.ann.id, dm.id, "still there?")
             await until(lambda: "echo: still there?" in town.texts(dm))
         assert shown(town) == []
+
+
+@pytest.mark.parametrize("takes_voices", [True, False])
+async def test_a_spoken_answer_is_a_voice_message_where_there_are_such(
+    town: Town, bus: RedisBus, agent: EchoAgent, takes_voices: bool
+) -> None:
+    """On Telegram, and there for people who take them; elsewhere, and for the others, it is a file with sound."""
+    agent.files, dm = (VOICE,), town.dm(town.ann)
+    town.stage.faults.other["no_voices"] = 0.0 if takes_voices else 1.0
+    async with town.line(bus):
+        await town.stage.say(town.ann.id, dm.id, "say it")
+        [(said, file)] = await until_shown(town, 1, dm)
+    assert file.content == VOICE[1]
+    if isinstance(town.stage, TelegramEmulator):
+        assert (said.files == ("voice.oga",)) is takes_voices
 
 
 class TestLostAcknowledgements:

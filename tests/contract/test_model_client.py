@@ -20,6 +20,7 @@ from agent.models.requests import (
     ModelEvent,
     ModelRequest,
     PromptMessage,
+    SpeechRequest,
     StreamRestarted,
     TextDelta,
     ToolSpec,
@@ -387,6 +388,18 @@ async def test_a_busy_provider_is_asked_twice_to_write_down_and_no_more(
     with pytest.raises(ModelRejected):
         await retrying.transcribe(request)
     assert len(provider.heard) == 5
+
+
+async def test_a_text_is_spoken_in_the_voice_and_form_that_were_asked_for(
+    client: LitellmClient, provider: ModelServer
+) -> None:
+    """It is paid by the character."""
+    request = SpeechRequest("openai/tts-1", KEY, "good morning", voice="alloy")
+    answer = await ModelClient(client, speech=client).speak(request)
+    assert answer.content == b"OggS good morning"
+    assert answer.cost_usd == pytest.approx(12 * 15e-6)
+    asked = provider.requests[-1]
+    assert (asked["model"], asked["voice"], asked["response_format"]) == ("tts-1", "alloy", "opus")
 
 
 async def test_between_chunks_that_came_at_once_others_have_their_turn() -> None:

@@ -15,7 +15,7 @@ from agent.assembly import announcing, assembled, control_lane, suggesting
 from agent.model_clients import ModelClients
 from agent.models.catalog import ModelEndpoint
 from agent.models.client import ModelHealth
-from agent.models.requests import EmbeddingModel, ModelProvider, TranscriptionModel
+from agent.models.requests import EmbeddingModel, ModelProvider, SpeechModel, TranscriptionModel
 from agent.models.selection import prices_of
 from agent.runtime.relay import FileServer, Relay
 from agent.runtime.worker import Worker
@@ -217,6 +217,7 @@ async def running_agent(
     webhooks: tuple[Webhook, ...] = (),
     plugins: tuple[str, ...] = (),
     transcriptions: TranscriptionModel | None = None,
+    speech: SpeechModel | None = None,
     vision_model: str = "",
     utility_model: str = "",
     api_base: str = "",
@@ -235,6 +236,7 @@ async def running_agent(
             fallback_models=fallbacks,
             embedding_model=MODEL if embeddings else "",
             transcription_model="openai/whisper-1" if transcriptions else "",
+            speech_model="openai/tts-1" if speech else "",
             vision_model=vision_model,
             tool_rounds_max=tool_rounds_max,
             engine=engine,
@@ -271,6 +273,7 @@ async def running_agent(
             health,
             fallbacks,
             embedding_model=MODEL if embeddings else "",
+            speech=speech,
         ),
         scrubber=scrubber,
         clock=clock,

@@ -105,6 +105,7 @@ class ModelServer:
                 Route("/v1/chat/completions", self._complete, methods=["POST"]),
                 Route("/v1/embeddings", self._embed, methods=["POST"]),
                 Route("/v1/audio/transcriptions", self._transcribe, methods=["POST"]),
+                Route("/v1/audio/speech", self._speak, methods=["POST"]),
             ]
         )
 
@@ -150,6 +151,15 @@ class ModelServer:
             error = {"message": failure.message, "type": "error", "code": failure.code}
             return JSONResponse({"error": error}, status_code=failure.status, headers=dict(failure.headers))
         return JSONResponse({"text": self.speech, "usage": {"type": "duration", "seconds": 3}})
+
+    async def _speak(self, request: Request) -> Response:
+        """A recording that is the text asked for."""
+        body: Body = await request.json()
+        self.requests.append(body)
+        failure = self.failures.popleft() if self.failures else None
+        if failure is not None:
+            return JSONResponse({"error": {"message": failure.message}}, status_code=failure.status)
+        return Response(f"OggS {body['input']}".encode(), media_type="audio/ogg")
 
     async def _chunks(self, body: Body, *, is_cut: bool) -> AsyncIterator[bytes]:
         message = self.answer(body)

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
 
-from agent.models.requests import TokenCount, TranscriptionAnswer, TranscriptionRequest
+from agent.models.requests import SpeechAnswer, SpeechRequest, TokenCount, TranscriptionAnswer, TranscriptionRequest
 from gateway.bus.bus import RedisBus
 from gateway.contracts.errors import ModelError
 from gateway.contracts.messages import Attachment, AttachmentKind, CleanText, InboundMessage, Quote, literal_text
@@ -16,6 +16,9 @@ from gateway.contracts.ports import FetchedFile
 from tests.parts.agents import message
 
 SPEECH = "openai/whisper-1"
+RECORDING = b"OggS\0\2" + bytes(22) + b"OpusHead"
+"""The begin of Opus in Ogg."""
+
 _numbers = count(1)
 
 
@@ -83,6 +86,21 @@ class Ear:
             raise self.failure
         words = request.content.partition(b"\0")[2].decode()
         return TranscriptionAnswer(words, TokenCount(prompt=40, completion=8), cost_usd=0.0005)
+
+
+class Mouth:
+    """`SpeechModel` whose recordings hold their text, and that fails when told to."""
+
+    def __init__(self, begin: bytes = RECORDING) -> None:
+        self.begin = begin
+        self.failure: ModelError | None = None
+
+    async def speak(self, request: SpeechRequest) -> SpeechAnswer:
+        """A recording of the text."""
+        await request.permit()
+        if self.failure is not None:
+            raise self.failure
+        return SpeechAnswer(self.begin + request.text.encode(), cost_usd=0.001)
 
 
 def voice(words: str) -> bytes:

@@ -335,14 +335,18 @@ def read_media(server: TelegramServer, call: TelegramCall, row: Json) -> tuple[S
     return _document(server, given, given.text("media")), caption
 
 
-async def send_document(server: TelegramServer, call: TelegramCall) -> Json:
+async def send_file(server: TelegramServer, call: TelegramCall) -> Json:
+    """Answer sendDocument and sendVoice."""
     caption = read_text(server, call, name="caption", is_optional=True)
     keyboard = server.keyboard_of(call)
-    stored = _document(server, call, call.text("document"))
+    kind = "voice" if call.method.lower() == "sendvoice" else "document"
+    stored = _document(server, call, call.text(kind), kind)
     chat = server.chat_of(call)
     target = server.target_of(call, chat)
+    if kind == "voice" and server.faults.switch("no_voices"):
+        raise bad_request("VOICE_MESSAGES_FORBIDDEN")
     server.spend(chat)
-    media = media_shape("document", stored)
+    media = media_shape(kind, stored)
     return server.post(chat, target, caption, keyboard=keyboard, media=media, files=(stored.name,))
 
 
@@ -357,9 +361,9 @@ async def get_file(server: TelegramServer, call: TelegramCall) -> Json:
     return stored.as_json() | {"file_path": stored.path}
 
 
-def _document(server: TelegramServer, call: TelegramCall, given: str) -> StoredFile:
+def _document(server: TelegramServer, call: TelegramCall, given: str, field: str = "document") -> StoredFile:
     """Find a new upload, or a file the bot knows already. Raises what the server says of the others."""
-    name = given.removeprefix("attach://") if given.startswith("attach://") else "document"
+    name = given.removeprefix("attach://") if given.startswith("attach://") else field
     upload = call.uploads.get(name)
     if upload is None:
         known = server.world.files.get(given)
@@ -374,7 +378,8 @@ def _document(server: TelegramServer, call: TelegramCall, given: str) -> StoredF
         raise bad_request("file must be non-empty")
     if len(upload.content) > UPLOAD_BYTES_MAX:
         raise ApiError(413, "Request Entity Too Large")
-    return server.world.add_file(upload.name, upload.mime_type, upload.content)
+    name = "voice.oga" if field == "voice" else upload.name  # a voice message has none of its own
+    return server.world.add_file(name, upload.mime_type, upload.content)
 
 
 # --- changing and removing messages
@@ -551,7 +556,8 @@ _METHODS: Final = {
         TelegramMethod("sendMessage", send_message, is_write=True),
         TelegramMethod("sendMessageDraft", send_message_draft, is_write=True),
         TelegramMethod("sendChatAction", send_chat_action),
-        TelegramMethod("sendDocument", send_document, is_write=True),
+        TelegramMethod("sendDocument", send_file, is_write=True),
+        TelegramMethod("sendVoice", send_file, is_write=True),
         TelegramMethod("getFile", get_file),
         TelegramMethod("editMessageText", edit_message_text, is_write=True),
         TelegramMethod("editMessageMedia", edit_message_media, is_write=True),
