@@ -151,11 +151,15 @@ class DeferredReplies:
             self._made.move_to_end(lane)
             _bound(self._made)
 
-    def stopped(self, stop: InboundMessage) -> None:
-        """Note that the bus has a /stop."""
-        if promised := self._made.pop(stop.key, None):
+    def stopped(self, stop: InboundMessage, *, is_press: bool = False) -> None:
+        """Note that the bus has a /stop. The press of a button is acknowledged by no reply."""
+        promised = self._made.pop(stop.key, None)
+        if promised and not is_press:
             self._stopped[stop.id] = promised
             _bound(self._stopped)
+            return
+        for address in promised or ():
+            self._broken.put_nowait(address)
 
     def answering(self, reply: Reply) -> None:
         """Note that a reply leaves now; perhaps it acknowledges a /stop, which ends the promised answers."""
@@ -365,7 +369,11 @@ class MessageIntake:
         admission = await self._bus.request_control(request, rate=self._admission.command_rate_of(press))
         if admission.verdict is Verdict.TOO_FAST:
             return notices.too_fast_commands(admission.wait_s, self._notifier.words(press))
-        return None if admission.verdict is Verdict.ACCEPTED else literal_text("")
+        if admission.verdict is not Verdict.ACCEPTED:
+            return literal_text("")
+        if kind is ControlKind.STOP and self._deferred_replies is not None:
+            self._deferred_replies.stopped(message, is_press=True)
+        return None
 
     async def told(self, press: Incoming) -> CleanText:
         """Return the agent's text for the person who pressed; empty for nothing, and when the agent says nothing in
