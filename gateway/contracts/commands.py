@@ -74,7 +74,7 @@ COMMANDS: Final[Sequence[CommandSpec]] = (
     CommandSpec("sessions", "your conversations"),
     CommandSpec("resume", "go on with an earlier conversation", "number", Suggests.SESSIONS, needs_argument=True),
     CommandSpec("model", "show or choose the model", "model", Suggests.MODELS, topic=HelpTopic.AGENT),
-    CommandSpec("voice", "have my answers spoken, too", "choice", words=("on", "off"), topic=HelpTopic.AGENT),
+    CommandSpec("voice", "have my answers spoken, too", "on or off", words=("on", "off"), topic=HelpTopic.AGENT),
     CommandSpec("agent", "who I am in this conversation", "name", Suggests.PROFILES, topic=HelpTopic.AGENT),
     CommandSpec("compact", "condense this conversation", "focus"),
     CommandSpec("status", "what is going on", topic=HelpTopic.AGENT),

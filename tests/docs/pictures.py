@@ -92,6 +92,8 @@ async def of_playground(browser: Browser, rig: Rig) -> None:
     await page.get_by_role("button", name="Break it").click()
     await page.get_by_role("button", name="Kill everything").click()
     await expect(page.locator(".verdict")).to_contain_text("Answered all the same")
+    await expect(page.locator(".said > li[data-growing=true]")).to_have_count(0)
+    await expect(page.locator("#pane-telegram .typing")).to_have_attribute("data-on", "false")
     await page.mouse.move(0, 0)
     await save("broken", page)
     await page.close()

@@ -316,7 +316,7 @@ async def _say_lines(loaded: Loaded, count: int, about: str, *, is_followed: boo
             known = set(said)
             new = [line for line in kept if line not in known and about in line.text]
             for line in reversed(new if said else new[:count]):
-                say(f"{datetime.fromtimestamp(line.at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} {line.level:<8} {line.text}")
+                say(line.text)
             if not is_followed:
                 return
             said = kept or said
