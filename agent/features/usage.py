@@ -151,9 +151,9 @@ def day_text(title: str, today: Day, words: Words, *, now_ms: int) -> str:
     turns = _of(number(spent.turns), number(caps.turns), words, is_capped=caps.turns > 0)
     until = reset_text(today.reset_at_ms, words, now_ms=now_ms)
     head = (
-        words.say("**{title}** (until {time})", title=title, time=until)
+        words.say("**{title}**, until {time}", title=title, time=until)
         if caps.are_open
-        else words.say("**{title}** (limits are renewed at {time})", title=title, time=until)
+        else words.say("**{title}**, limits are renewed at {time}", title=title, time=until)
     )
     lines = [
         words.say("- tokens: {spent}", spent=tokens),
