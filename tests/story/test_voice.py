@@ -88,6 +88,12 @@ def test_of_markdown_what_a_voice_can_say_is_said(answer: str, said: str) -> Non
     assert spoken(answer) == said
 
 
+@pytest.mark.parametrize("unit", ["[", "[a](", "\n", "`", "|", "> ", "1. ", "![", "\t", "https://"])
+def test_marks_without_end_take_no_time(unit: str) -> None:
+    """A model may be made to say anything."""
+    assert len(spoken(unit * 200_000)) <= SPEECH_CHARS_MAX
+
+
 def test_of_a_long_answer_the_begin_is_said_to_the_end_of_a_line() -> None:
     line = "word " * 100
     said = spoken("\n".join([line] * 50))
