@@ -42,9 +42,11 @@ from gateway.contracts.ports import Clock
 from gateway.limits import (
     POSTGRES_CONNECTIONS_MAX,
     STORE_CONNECT_TIMEOUT_S,
+    STORE_KEEPALIVE_S,
     STORE_POOL_WAIT_S,
     STORE_STANDSTILL_S,
     STORE_STATEMENT_TIMEOUT_S,
+    STORE_TRANSACTION_MAX_S,
 )
 from gateway.store.sqlite import NOT_MIGRATED, SqliteConnection, SqliteDatabase
 
@@ -236,11 +238,15 @@ class Database(Protocol):
         ...
 
 
+WITH_BOUNDED_TRANSACTIONS: Final = 17  # of PostgreSQL, the first with `transaction_timeout`
+
+
 class PostgresDatabase:
     """A database on a server, which is as durable as it is told to be and gathers the commits of many into one sync."""
 
     def __init__(self, url: URL) -> None:
         """Make a pool of connections; nothing is connected yet."""
+        from sqlalchemy import event  # noqa: PLC0415 - only where there is a server
         from sqlalchemy.ext.asyncio import create_async_engine  # noqa: PLC0415 - loads the ORM and greenlets, too
 
         self.url = url
@@ -256,6 +262,7 @@ class PostgresDatabase:
                 "server_settings": {"idle_in_transaction_session_timeout": str(round(STORE_STANDSTILL_S * 1000))},
             },
         )
+        event.listen(self._writer.sync_engine, "connect", _let_nobody_wait_for_us)
         self._reader = self._writer.execution_options(isolation_level="AUTOCOMMIT")
 
     async def write(self, work: Work[T], *, durable: bool = True) -> T:
@@ -276,6 +283,17 @@ class PostgresDatabase:
     async def close(self) -> None:
         """Close all connections."""
         await self._writer.dispose(close=True)
+
+
+def _let_nobody_wait_for_us(connection: Any, _record: object) -> None:
+    """Have the server end our transaction, and with it our locks, when this machine is lost or this process stands
+    still. Between the two halves of a prepared statement a session counts as active, not as idle in its transaction;
+    servers before PostgreSQL 17 know no bound for that, and notice a lost machine alone."""
+    settings = {"tcp_keepalives_idle": STORE_KEEPALIVE_S, "tcp_keepalives_interval": 5, "tcp_keepalives_count": 3}
+    if connection.driver_connection.get_server_version().major >= WITH_BOUNDED_TRANSACTIONS:
+        settings["transaction_timeout"] = round(STORE_TRANSACTION_MAX_S * 1000)
+    said = "; ".join(f"SET {name} = {value}" for name, value in settings.items())
+    connection.run_async(lambda driver: driver.execute(said))
 
 
 class Aggregate:

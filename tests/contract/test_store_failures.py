@@ -11,13 +11,14 @@ from pathlib import Path
 import pytest
 
 from gateway.contracts.errors import ConfigError, SchemaMismatch, StoreError, StoreUnavailable, TrivetError
-from gateway.store import open_store
+from gateway.store import engine, open_store
 from gateway.store.engine import open_database
 from gateway.store.migrations import migrate
 from gateway.store.tables import entries
 from gateway.store.transcript import from_entry
 from tests.contract.store_samples import ANN, answer, begin, outcome, says
 from tests.parts.databases import MakeUrl, PostgresTestServer
+from tests.parts.waiting import PATIENCE_S
 
 PASSWORD = "correct-horse-battery"
 
@@ -283,3 +284,27 @@ async def test_a_defect_names_no_text(database_url: str) -> None:
         assert all("diary" not in str(error) for error in chain)
     finally:
         await store.close()
+
+
+async def test_a_process_that_stands_still_within_a_statement_keeps_no_lane(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A prepared statement goes out in two halves. Between them the session is not idle in its transaction, so that the
+    bound for this does not end it; on a machine that was lost it held its locks for hours."""
+    lost, other = open_database(postgres_url, busy_timeout_s=5.0), open_store(postgres_url)
+    assert isinstance(lost, engine.PostgresDatabase)
+    try:
+        await begin(other, "t1", [says(ANN, "hello", id_="m1")])
+        monkeypatch.setattr(engine, "STORE_TRANSACTION_MAX_S", 1.0)  # of connections that are opened from now on
+        connection = await lost._writer.connect()
+        driver = (await connection.get_raw_connection()).driver_connection
+        assert driver is not None
+        await driver.execute("BEGIN")
+        await driver.execute("UPDATE lanes SET fence = fence")
+        await driver.prepare("SELECT * FROM lanes WHERE key = $1")
+        async with asyncio.timeout(PATIENCE_S):
+            await begin(other, "t2", [says(ANN, "still there?", id_="m2")], fence=2)
+        await connection.invalidate()
+    finally:
+        await lost.close()
+        await other.close()

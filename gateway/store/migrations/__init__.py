@@ -16,7 +16,7 @@ from sqlalchemy import Connection as SqlalchemyConnection
 from sqlalchemy import func, inspect, select
 
 from gateway.limits import MIGRATION_WAIT_S
-from gateway.store.engine import Connection, open_database, sqlalchemy_connection
+from gateway.store.engine import WITH_BOUNDED_TRANSACTIONS, Connection, open_database, sqlalchemy_connection
 from gateway.store.store import VERSION, refuse_unknown
 from gateway.store.tables import VERSION_TABLE
 
@@ -46,6 +46,8 @@ def _upgrade(connection: Connection) -> list[str]:
 
     with sqlalchemy_connection(connection) as lent:
         if lent.dialect.name == "postgresql":
+            if (lent.dialect.server_version_info or (0,))[0] >= WITH_BOUNDED_TRANSACTIONS:
+                lent.execute(select(func.set_config("transaction_timeout", "0", True)))  # as long as it takes
             lent.execute(select(func.pg_advisory_xact_lock(_LOCK)))
         if inspect(lent).has_table(VERSION_TABLE):
             refuse_unknown(lent.execute(VERSION).scalar_one_or_none())
