@@ -46,7 +46,7 @@ def _upgrade(connection: Connection) -> list[str]:
 
     with sqlalchemy_connection(connection) as lent:
         if lent.dialect.name == "postgresql":
-            if (lent.dialect.server_version_info or (0,))[0] >= WITH_BOUNDED_TRANSACTIONS:
+            if int((lent.dialect.server_version_info or (0,))[0]) >= WITH_BOUNDED_TRANSACTIONS:
                 lent.execute(select(func.set_config("transaction_timeout", "0", True)))  # as long as it takes
             lent.execute(select(func.pg_advisory_xact_lock(_LOCK)))
         if inspect(lent).has_table(VERSION_TABLE):
