@@ -149,6 +149,7 @@ ADVICE_CHARS_MAX: Final = 8_000  # what one hook tells the model beside one mess
 # --- tools
 TOOL_TIMEOUT_S: Final = 60.0
 TOOLS_PARALLEL_MAX: Final = 8
+PERMISSIONS_KEPT: Final = 256  # for which it is known what tools they show: of each role, kind of place and ceiling
 TOOL_RESULT_CHARS_MAX: Final = 8_000
 TOOL_PAGE_CHARS: Final = 7_500  # one page of read_more: a result, with room for its frame
 TOOL_RAW_CHARS_MAX: Final = 400_000  # of one result that can be read at all: 50 pages, scrubbed in 40 ms

@@ -7,8 +7,7 @@ and written. Each attempt that broke in the middle is paid for.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -33,7 +32,6 @@ from agent.models.requests import (
     StreamRestarted,
     TextDelta,
     TokenCount,
-    ToolSpec,
     TranscriptionRequest,
     price_usd,
 )
@@ -220,11 +218,7 @@ def _prompt_tokens(request: ModelRequest) -> int:
         for message in request.messages
         for call in message.tool_calls
     )
-    return estimate_tokens(request.system) + sum(said) + sum(called) + _tool_tokens(request.tools)
-
-
-def _tool_tokens(tools: Sequence[ToolSpec]) -> int:
-    return sum(estimate_tokens(f"{tool.name} {tool.description} {json.dumps(dict(tool.schema))}") for tool in tools)
+    return estimate_tokens(request.system) + sum(said) + sum(called) + sum(tool.tokens for tool in request.tools)
 
 
 # What a model call cost, as a row of the usage ledger. Pure.

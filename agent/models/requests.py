@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, Protocol
 
 from agent.limits import MODEL_BACKOFF_S, SCRUBBED_AT_ONCE_CHARS
+from agent.tokens import estimate_tokens
 from gateway.contracts.context_blocks import Image
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.memory import Vector
@@ -53,11 +55,16 @@ class Thoughts:
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """A tool as the model sees it; `schema` is a JSON schema of an object."""
+    """A tool as the model sees it; `schema` is a JSON schema of an object. `tokens` is about its size in a prompt."""
 
     name: str
     description: str
     schema: Mapping[str, Any]
+    tokens: int = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        told = f"{self.name} {self.description} {json.dumps(dict(self.schema))}"
+        object.__setattr__(self, "tokens", estimate_tokens(told))
 
 
 @dataclass(frozen=True, slots=True)

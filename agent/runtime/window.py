@@ -10,13 +10,12 @@ What a turn itself was asked is always verbatim. Where nothing helps, `ContextTo
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Final
 
 from agent.limits import OUTPUTS_KEPT, PRUNE_SHARE, ROUNDS_MESSAGES_MAX, VIEW_CHARS_PER_TOKEN
-from agent.models.requests import Permit, PromptMessage, ToolSpec
+from agent.models.requests import Permit, PromptMessage
 from agent.models.selection import Models
 from agent.models.transcript import PromptBudget, build_prompt, next_prompt_tokens, shown_images
 from agent.runtime.compaction import Compactor
@@ -41,7 +40,6 @@ class TurnWindows:
         self._models = models
         self._tools = tools
         self._store = store
-        self._sizes: dict[tuple[str, str], int] = {}
 
     async def open(
         self,
@@ -68,7 +66,7 @@ class TurnWindows:
             view,
             budget,
             system=prompt,
-            fixed_tokens=estimate_tokens(prompt) + sum(map(self._size, self._tools.specs_for(context))),
+            fixed_tokens=estimate_tokens(prompt) + sum(spec.tokens for spec in self._tools.specs_for(context)),
             protected=self._tools.protected_names,
             fence=fence,
             permit=context.permit,
@@ -78,14 +76,6 @@ class TurnWindows:
     def query(self, model: str) -> PromptQuery:
         """Return what has to be read to open the window of a turn for `model`."""
         return PromptQuery(self._models.budget(model).usable * VIEW_CHARS_PER_TOKEN)
-
-    def _size(self, spec: ToolSpec) -> int:
-        """Estimate the size of a tool's description. Tools are in every prompt, so each description is measured only
-        once."""
-        known = (spec.name, spec.description)
-        if known not in self._sizes:
-            self._sizes[known] = estimate_tokens(spec.name + spec.description + json.dumps(spec.schema))
-        return self._sizes[known]
 
 
 class TurnWindow:

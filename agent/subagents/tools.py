@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
 import structlog
@@ -97,6 +98,7 @@ class DelegationTools:
         self._models = tuple(dict.fromkeys((CHEAP, *models)))
         self._usable = usable
         self._types: SubTypes = {}
+        self._inline = cache(self._describe_inline)
 
     def offered(self, context: ToolContext) -> SubTypes:
         """Return the types that have the tools for their purpose in this context."""
@@ -106,10 +108,11 @@ class DelegationTools:
     def tools(self, types: SubTypes) -> tuple[Tool, ...]:
         """Build the tools; `types` are those from which the model may choose, each where it is `offered`."""
         self._types = types
+        self._inline.cache_clear()
         # One may wait for its turn, too: what ends that is the limit of the turn, or of the sub-agent, that waits.
         waits_s = max(self._limit_s, limits.TURN_TIMEOUT_S) + limits.SUBAGENT_GRACE_S
         choice = _order_schema(types, self._models, self._limit_s)
-        inline = self._inline(types)
+        inline = self._inline(tuple(types))
         spawned = ToolSpec("sub_agent_spawn", _SPAWNED, _told_again(choice))
         cancelled = ToolSpec("sub_agent_cancel", _CANCELLED, without_bounds(_ID))
         return (
@@ -122,13 +125,14 @@ class DelegationTools:
                 timeout_s=waits_s,
                 quotes=True,
                 only_waits=True,
-                told=lambda context: self._inline(self.offered(context)),
+                told=lambda context: self._inline(tuple(self.offered(context))),
             ),
             Tool(spawned, CATEGORY, Risk.READ, self._spawn, fits=choice, quotes=True),
             Tool(cancelled, CATEGORY, Risk.READ, self._cancel, fits=_ID),
         )
 
-    def _inline(self, types: SubTypes) -> ToolSpec:
+    def _describe_inline(self, names: tuple[str, ...]) -> ToolSpec:
+        types = {name: self._types[name] for name in names}
         listed = "\n".join(f"- {row.name}: {row.description}" for row in types.values())
         schema = without_bounds(_order_schema(types, self._models, self._limit_s))
         return ToolSpec("sub_agent", f"{_INLINE}\n{listed}", schema)

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 from hashlib import sha256
 from itertools import islice
 from typing import Any, Final, NamedTuple
@@ -19,7 +19,7 @@ from jsonschema import Draft202012Validator
 from referencing import Registry
 
 from agent.concurrency import Deadline
-from agent.limits import FRAME_CHARS, NOTE_CHARS_MAX, TOOL_RESULT_CHARS_MAX, TOOLS_PARALLEL_MAX
+from agent.limits import FRAME_CHARS, NOTE_CHARS_MAX, PERMISSIONS_KEPT, TOOL_RESULT_CHARS_MAX, TOOLS_PARALLEL_MAX
 from agent.models.requests import RequestedCall, ToolSpec
 from agent.tokens import failure_note, readable
 from agent.tools.approvals import ApprovalOutcome, ApprovalRequest, Approvals, Lasting, NobodyToAsk
@@ -185,6 +185,16 @@ _REFUSALS: Final = {
 """A model's notice of a call that was not approved."""
 
 
+class _Shown(NamedTuple):
+    """The tools that are not denied under some permissions: themselves, their names, by category with those that are
+    off; and our own that are denied."""
+
+    tools: tuple[Tool, ...]
+    usable: frozenset[str]
+    overview: Mapping[str, tuple[str, ...]]
+    denied: tuple[str, ...]
+
+
 class ToolRegistry:
     """All tools of an agent process, by name. Refuses two tools of one name and a broken schema.
 
@@ -218,6 +228,7 @@ class ToolRegistry:
         self._clock = clock
         self._spans = spans or NoSpans()
         self._locks: WeakValueDictionary[tuple[SessionKey, str], asyncio.Lock] = WeakValueDictionary()
+        self._shown = lru_cache(maxsize=PERMISSIONS_KEPT)(self._show)
         self.add((*tools, shelf.tool()))
 
     def add(self, tools: Iterable[Tool], *, absent: Sequence[AbsentTool] = (), category: str = "") -> None:
@@ -233,6 +244,7 @@ class ToolRegistry:
         self._absent |= {tool.name: tool for tool in absent}
         self._tools = kept | {tool.spec.name: tool for tool in new}
         self._fitting |= {tool.spec.name: Fitting(tool.checked) for tool in new}
+        self._shown.cache_clear()
 
     def exchange(self, tools: Iterable[Tool]) -> None:
         """Offer these from the next round on, in place of those of the same names; what runs goes on as it began."""
@@ -243,6 +255,7 @@ class ToolRegistry:
             check_schema(tool.checked)
         self._tools |= new
         self._fitting |= {name: Fitting(tool.checked) for name, tool in new.items()}
+        self._shown.cache_clear()
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
@@ -260,42 +273,38 @@ class ToolRegistry:
 
     def usable(self, context: ToolContext) -> frozenset[str]:
         """Return the names of the tools that are not denied in this context."""
-        granted = self._granted(context)
-        return frozenset(
-            name for name, tool in self._tools.items() if granted.of(name, tool.risk) is not Permission.DENY
-        )
+        return self._shown(self._granted(context)).usable
 
     def specs_for(self, context: ToolContext) -> tuple[ToolSpec, ...]:
         """List the tools that are not denied in this context, in the same fixed order."""
-        granted = self._granted(context)
-        return tuple(
-            tool.spec_in(context)
-            for name, tool in sorted(self._tools.items())
-            if granted.of(name, tool.risk) is not Permission.DENY
-        )
+        return tuple(tool.spec_in(context) for tool in self._shown(self._granted(context)).tools)
 
     def overview(self, context: ToolContext) -> Mapping[str, tuple[str, ...]]:
         """Group the names of the tools that are not denied in this context by category, for the system prompt; a tool
         that is off is listed with its reason."""
-        granted = self._granted(context)
-        categories: defaultdict[str, list[str]] = defaultdict(list)
-        for name, tool in sorted(self._tools.items()):
-            if granted.of(name, tool.risk) is not Permission.DENY:
-                categories[tool.category].append(name)
-        for name, absent in sorted(self._absent.items()):
-            if granted.of(name, absent.risk) is not Permission.DENY:
-                categories[absent.category].append(f"{name} (off: {absent.reason})")
-        return {category: tuple(names) for category, names in sorted(categories.items())}
+        return self._shown(self._granted(context)).overview
 
     def denied(self, context: ToolContext) -> tuple[str, ...]:
         """List our own tools that are denied in this context. Those of MCP servers are the operator's, and nobody who
         may not use them hears of them."""
-        granted = self._granted(context)
-        known = self._tools | self._absent
-        return tuple(
-            name
-            for name, tool in sorted(known.items())
-            if not name.startswith(MCP_PREFIX) and granted.of(name, tool.risk) is Permission.DENY
+        return self._shown(self._granted(context)).denied
+
+    def _show(self, granted: Permissions) -> _Shown:
+        """Choose what those who have these permissions are shown of the tools that there are now."""
+        known = sorted((self._tools | self._absent).items())
+        denied = {name for name, tool in known if granted.of(name, tool.risk) is Permission.DENY}
+        tools = tuple(tool for name, tool in sorted(self._tools.items()) if name not in denied)
+        categories: defaultdict[str, list[str]] = defaultdict(list)
+        for tool in tools:
+            categories[tool.category].append(tool.spec.name)
+        for name, absent in sorted(self._absent.items()):
+            if name not in denied:
+                categories[absent.category].append(f"{name} (off: {absent.reason})")
+        return _Shown(
+            tools,
+            frozenset(tool.spec.name for tool in tools),
+            {category: tuple(names) for category, names in sorted(categories.items())},
+            tuple(name for name, _ in known if name in denied and not name.startswith(MCP_PREFIX)),
         )
 
     @property
