@@ -231,6 +231,7 @@ class Meter:
         self._clock = clock
         self._background = BackgroundTasks()
         self._unpriced: set[str] = set()
+        self._near: set[SessionKey] = set()  # whose last call left little of a cap
 
     async def admit(self, owner: SessionKey, plan: Callable[[], Planned]) -> PaidCall | None:
         """Reserve one call. Raises `BudgetSpent`."""
@@ -240,7 +241,7 @@ class Meter:
         planned = plan()
         if (own.nano_usd or pot.nano_usd) and not planned.is_priced:
             self._complain_of_price(planned.model)
-        call = PaidCall(self._ledger, self._clock, self._background, owner, planned, own, pot)
+        call = PaidCall(self._ledger, self._clock, self._background, self._near, owner, planned, own, pot)
         try:
             await call.renew()
         except asyncio.CancelledError:
@@ -256,9 +257,9 @@ class Meter:
 
     async def little_left(self, owner: SessionKey, words: Words) -> str:
         """Write one line that tells `owner`, once per day and measure, that little is left; else nothing."""
-        caps = await self.terms.caps_of(owner)
-        if caps.are_open:
+        if owner not in self._near:
             return ""
+        caps = await self.terms.caps_of(owner)
         now_ms = self._clock.now_ms()
         day = day_of(now_ms)
         try:
@@ -286,6 +287,7 @@ class PaidCall:
         ledger: SpendingStore,
         clock: Clock,
         background: BackgroundTasks,
+        near: set[SessionKey],
         owner: SessionKey,
         planned: Planned,
         own: Caps,
@@ -294,6 +296,7 @@ class PaidCall:
         self._ledger = ledger
         self._clock = clock
         self._background = background
+        self._near = near
         self._for_ms = int(planned.for_s * 1000)
         self._own = own
         self._pot = pot
@@ -321,7 +324,9 @@ class PaidCall:
     async def settle(self, cost: Amounts) -> None:
         """Write what it cost. A database that is away does not cost the answer: the reservation expires."""
         try:
-            await self._ledger.settle(self._reservation, cost)
+            spent = await self._ledger.settle(self._reservation, cost)
+            is_near = self._own.reached_by(spent, percent=WARNED_PERCENT)
+            (self._near.add if is_near else self._near.discard)(self._reservation.owner)
         except StoreError as error:
             _log.warning("limits.not_settled", reason=str(error))
         self._is_settled = True
@@ -359,6 +364,7 @@ class Allowances:
     def __init__(self, people: People, limits: LimitSettings) -> None:
         self._people = people
         self._limits = limits
+        self._caps = {role: limits.caps_of(role) for role in GrantRole}
 
     @property
     def pot(self) -> Caps:
@@ -368,7 +374,7 @@ class Allowances:
     async def caps_of(self, owner: SessionKey) -> Caps:
         """Return what one owner may use on one day."""
         role, rule = await self._people.limits_of(owner)
-        return rule.caps_over(self._limits.caps_of(role))
+        return rule.caps_over(self._caps[role])
 
     async def rate_of(self, owner: SessionKey) -> Rate:
         """Return how fast one owner may write."""
@@ -376,7 +382,7 @@ class Allowances:
 
     def of_role(self, role: GrantRole, rule: LimitRule) -> LimitRule:
         """Return the limits of each person of a role, given the `rule` that was decided about the role."""
-        caps, rate = rule.caps_over(self._limits.caps_of(role)), self._rate(role, rule)
+        caps, rate = rule.caps_over(self._caps[role]), self._rate(role, rule)
         return LimitRule(caps.tokens, caps.nano_usd, caps.turns, rate.per_minute)
 
     def _rate(self, role: GrantRole, rule: LimitRule) -> Rate:

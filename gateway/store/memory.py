@@ -80,7 +80,7 @@ _VECTORS: Final[Select[Any]] = (
 _SOME: Final = _READABLE.where(facts.c.id.in_(bindparam("ids", expanding=True)))
 
 
-def _asking(connection: Connection, key: SessionKey) -> dict[str, Any]:
+def _asking(connection: Connection, key: SessionKey) -> Values:
     """Say whose facts may be read where `key` speaks."""
     places = ["/".join(key.place[:parts]) for parts in range(1, len(key.place) + 1)]
     ends = ends_of(connection, key.owner)
@@ -89,18 +89,19 @@ def _asking(connection: Connection, key: SessionKey) -> dict[str, Any]:
 
 def matching(
     connection: Connection,
-    key: SessionKey,
+    asking: Values,
     terms: Sequence[str],
     *,
     limit: int,
     near: Embedding | None,
     is_asked_for: bool = True,
 ) -> list[Fact]:
-    """Return the best of those that share a term or a meaning; of two that say the same words, the better one. Unless
-    somebody asks for them, only those that share about as much as the best one, or whose meaning stands out."""
-    by_words = _by_words(connection, key, terms, share_min=0.0 if is_asked_for else NEAR_THE_BEST)
+    """Return the best of the facts that one is `asking` for and that share a term or a meaning; of two that say the
+    same words, the better one. Unless somebody asks for them, only those that share about as much as the best one, or
+    whose meaning stands out."""
+    by_words = _by_words(connection, asking, terms, share_min=0.0 if is_asked_for else NEAR_THE_BEST)
     known = {fact.id: fact for fact in by_words}
-    alike = _alike(connection, key, near) if near is not None else {}
+    alike = _alike(connection, asking, near) if near is not None else {}
     if is_asked_for:
         by_meaning = [
             id_ for id_, (likeness, above) in alike.items() if likeness >= FACT_COSINE_NEAR or above >= STANDS_OUT
@@ -109,7 +110,7 @@ def matching(
         by_meaning = [id_ for id_, (_, above) in alike.items() if above >= STANDS_OUT]
     missing = [id_ for id_ in by_meaning if id_ not in known]
     if missing:
-        more = connection.execute(_SOME, _asking(connection, key) | {"ids": missing})
+        more = connection.execute(_SOME, asking | {"ids": missing})
         known |= {row.id: to_fact(row) for row in more}
     best: dict[str, Fact] = {}
     for id_ in fused([fact.id for fact in by_words], by_meaning):
@@ -118,17 +119,16 @@ def matching(
     return list(best.values())[: max(limit, 0)]
 
 
-def _by_words(connection: Connection, key: SessionKey, terms: Sequence[str], *, share_min: float) -> list[Fact]:
+def _by_words(connection: Connection, asking: Values, terms: Sequence[str], *, share_min: float) -> list[Fact]:
     if not terms:
         return []
-    parameters = _asking(connection, key) | {"page_limit": RECALL_CANDIDATES_MAX}
-    rows = _WITH_A_TERM.find(connection, parameters["ends"], terms, parameters)
+    rows = _WITH_A_TERM.find(connection, asking["ends"], terms, asking | {"page_limit": RECALL_CANDIDATES_MAX})
     candidates = [(to_fact(row), row.terms) for row in rows]
     return ranked(terms, candidates, limit=RECALL_CANDIDATES_MAX, share_min=share_min)
 
 
-def _alike(connection: Connection, key: SessionKey, near: Embedding) -> dict[int, tuple[float, float]]:
-    rows = connection.execute(_VECTORS, _asking(connection, key) | {"model": near.model}).all()
+def _alike(connection: Connection, asking: Values, near: Embedding) -> dict[int, tuple[float, float]]:
+    rows = connection.execute(_VECTORS, asking | {"model": near.model}).all()
     return likenesses(near.vector, [(row.id, row.vector) for row in rows])
 
 
@@ -146,12 +146,11 @@ _COUNT_USES: Final = (
 )
 
 
-def known(connection: Connection, key: SessionKey, *, limit: int) -> list[Fact]:
-    """Return the newest and the most used facts that may be read where `key` speaks, in turn; what somebody asked to be
+def known(connection: Connection, asking: Values, *, limit: int) -> list[Fact]:
+    """Return the newest and the most used of the facts that one is `asking` for, in turn; what somebody asked to be
     kept comes before what a model gathered."""
     if limit <= 0:
         return []
-    asking = _asking(connection, key)
     newest = connection.execute(_NEWEST_KNOWN, asking | {"page_limit": limit}).all()
     if len(newest) < limit:  # these are all
         used = sorted((row for row in newest if row.uses), key=lambda row: -row.uses)[:KNOWN_USED_MAX]
@@ -313,11 +312,13 @@ def recollected(
 ) -> Recollection:
     """Find the facts that are always known, and facts and earlier words that have to do with `said`."""
     terms = telling_terms(said, count_max=RECALL_TERMS_MAX)
-    always = tuple(known(connection, key, limit=known_max))
+    asking = _asking(connection, key)
+    always = tuple(known(connection, asking, limit=known_max))
     if not terms and near is None:
         return Recollection(known=always)
+    has_facts = bool(always) or known_max <= 0
     return Recollection(
-        tuple(matching(connection, key, terms, limit=facts_max, near=near, is_asked_for=False)),
+        tuple(matching(connection, asking, terms, limit=facts_max, near=near, is_asked_for=False)) if has_facts else (),
         tuple(passages.matching(connection, key, terms, but_session_id=but_session_id, limit=snippets_max, near=near)),
         always,
     )
@@ -384,7 +385,8 @@ class MemoryStore(Aggregate):
         if not query.strip():
             found = connection.execute(_NEWEST, _asking(connection, key) | {"page_limit": max(limit, 0)})
             return [to_fact(row) for row in found]
-        return matching(connection, key, query_terms(query, count_max=RECALL_TERMS_MAX), limit=limit, near=near)
+        terms = query_terms(query, count_max=RECALL_TERMS_MAX)
+        return matching(connection, _asking(connection, key), terms, limit=limit, near=near)
 
     recollect = reading(recollected)
 
