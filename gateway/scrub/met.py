@@ -93,7 +93,10 @@ class MetSecrets:
 
     def of(self, chat: str) -> MetInChat:
         """Return what was met in one chat, a session key's text."""
-        met = self._chats.setdefault(chat, MetInChat(hmac.digest(self._key, chat.encode(), "sha256"), self._now_s))
+        met = self._chats.get(chat)
+        if met is None:
+            of_chat = MetInChat(hmac.digest(self._key, chat.encode(), "sha256"), self._now_s)
+            met = self._chats.setdefault(chat, of_chat)
         self._chats.move_to_end(chat)
         while len(self._chats) > MET_SECRETS_CHATS_MAX:
             self._chats.popitem(last=False)
