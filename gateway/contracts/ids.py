@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Final
 
@@ -14,6 +15,7 @@ from gateway.contracts.errors import BadSessionKey
 _PART: Final = re.compile(r"[^\s/:\x00-\x1f]{1,128}")
 _CHANNEL: Final = re.compile(r"[a-z][a-z0-9_-]{0,31}(\.[A-Za-z0-9_-]{1,64})?")
 KEY_CHARS_MAX: Final = 512
+_KEYS_KEPT: Final = 4_096  # that were parsed: each message names its lane in several texts
 _TRIED_AGAIN: Final = re.compile(r"(.+)~(\d{1,9})", re.DOTALL)
 
 
@@ -37,21 +39,21 @@ class SessionKey:
     channel: str
     user: str
     place: tuple[str, ...] = ()
+    _text: str = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        if not _CHANNEL.fullmatch(self.channel):
-            raise BadSessionKey(str(self))
-        if not self.user and not self.place:
-            raise BadSessionKey(str(self))
-        if any(not _PART.fullmatch(part) for part in (*self.place, *filter(None, (self.user,)))):
-            raise BadSessionKey(str(self))
-        if len(str(self)) > KEY_CHARS_MAX:
-            raise BadSessionKey(str(self)[:KEY_CHARS_MAX])
+        text = "/".join((f"{self.channel}:{self.user}", *self.place))
+        object.__setattr__(self, "_text", text)
+        parts = (self.user, *self.place) if self.user else self.place
+        is_good = parts and _CHANNEL.fullmatch(self.channel) and all(map(_PART.fullmatch, parts))
+        if not is_good or len(text) > KEY_CHARS_MAX:
+            raise BadSessionKey(text[:KEY_CHARS_MAX])
 
     def __str__(self) -> str:
-        return "/".join((f"{self.channel}:{self.user}", *self.place))
+        return self._text
 
     @classmethod
+    @lru_cache(maxsize=_KEYS_KEPT)
     def parse(cls, text: str) -> SessionKey:
         """Parse the text that `str(key)` made. Raises `BadSessionKey`."""
         channel, colon, rest = text.partition(":")
@@ -80,7 +82,7 @@ class SessionKey:
     @property
     def owner(self) -> SessionKey:
         """Return the owner of budget, memory, access and erasure: the user, or a shared place itself."""
-        return replace(self, place=()) if self.user else self
+        return SessionKey(self.channel, self.user) if self.user and self.place else self
 
 
 EVENTS: Final = "webhooks"

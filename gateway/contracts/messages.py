@@ -158,7 +158,8 @@ class InboundMessage:
     @property
     def author(self) -> SessionKey:
         """Return the key of the person who wrote the message, also if the session key names only a place."""
-        return SessionKey(self.key.channel, self.key.user or self.author_id)
+        key = self.key
+        return key.owner if key.user else SessionKey(key.channel, self.author_id)
 
     @property
     def spoken_in(self) -> tuple[str, ...]:
