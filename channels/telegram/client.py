@@ -343,5 +343,5 @@ def _silence_the_sdk() -> None:
     other users."""
     for name in ("httpx", "httpcore", "telegram"):
         logging.getLogger(name).setLevel(logging.WARNING)
-    warnings.filterwarnings("ignore", r"Please use 'Bot\.get(Updates|Chat)'", PTBUserWarning)
+    warnings.filterwarnings("ignore", r"Please use 'Bot\.(get(Updates|Chat)|sendMessage)'", PTBUserWarning)
     warnings.filterwarnings("ignore", ".*attribute `retry_after`", PTBUserWarning)

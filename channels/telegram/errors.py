@@ -12,6 +12,7 @@ from typing import Final
 from telegram.error import (
     BadRequest,
     ChatMigrated,
+    EndPointNotFound,
     Forbidden,
     InvalidToken,
     NetworkError,
@@ -78,7 +79,7 @@ def delivery_error(error: TelegramError, moved: Callable[[int], ReplyAddress]) -
             return _bad_request(error)
         case Forbidden():
             return AddressDead(error.message)
-        case InvalidToken():
+        case InvalidToken() | EndPointNotFound():  # what a raw call makes of it: each of our methods is there
             return CredentialsRejected(REJECTED)
         case TimedOut() | NetworkError():
             return _network_error(error)

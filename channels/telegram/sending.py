@@ -12,7 +12,7 @@ import logging
 import zlib
 from collections.abc import Awaitable, Callable
 from itertools import count, islice
-from typing import Final
+from typing import Final, TypeVar
 
 from telegram import (
     Bot,
@@ -20,7 +20,6 @@ from telegram import (
     InlineKeyboardMarkup,
     InputMediaDocument,
     LinkPreviewOptions,
-    Message,
     MessageEntity,
     ReplyParameters,
 )
@@ -36,6 +35,8 @@ from gateway.contracts.messages import CleanText
 from gateway.limits import SENT_IDS_MAX
 
 log = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
 
 PLACEHOLDER: Final = "…"
 _NO_PREVIEW: Final = LinkPreviewOptions(is_disabled=True)
@@ -57,21 +58,26 @@ class TelegramSender:
 
     async def send(self, target: TelegramTarget, chunk: TelegramChunk, *, plain: bool) -> str:
         """Send a new message; return its id."""
-        return await _answering(
+        said = {
+            "chat_id": target.chat_id,
+            "text": chunk.plain if plain else chunk.text,
+            "entities": None if plain else entities_of(chunk),
+            "message_thread_id": target.message_thread_id,
+            "direct_messages_topic_id": target.direct_messages_topic_id,
+            "reply_markup": keyboard(chunk),
+            "disable_notification": chunk.is_silent or None,
+            "link_preview_options": _NO_PREVIEW,
+        }
+        # A raw call: the SDK's own makes objects of all that Telegram tells of the message, and we read its id.
+        sent = await _answering(
             None if chunk.is_silent else target.reply_to_message_id,
-            lambda reply: self._bot.send_message(
-                target.chat_id,
-                chunk.plain if plain else chunk.text,
-                entities=None if plain else entities_of(chunk),
-                message_thread_id=target.message_thread_id,
-                direct_messages_topic_id=target.direct_messages_topic_id,
-                reply_parameters=reply,
-                reply_markup=keyboard(chunk),
-                disable_notification=chunk.is_silent or None,
-                link_preview_options=_NO_PREVIEW,
+            lambda reply: self._bot.do_api_request(
+                "sendMessage",
+                api_kwargs=said | {"reply_parameters": reply},
                 read_timeout=limits.SEND_READ_TIMEOUT_S,
             ),
         )
+        return str(mapping(sent)["message_id"])
 
     async def delete(self, target: TelegramTarget, *, message_id: str) -> bool:
         """Delete a message of somebody else and tell whether it is gone. A bot may delete what is younger than 48
@@ -94,7 +100,7 @@ class TelegramSender:
             except BadRequest as error:
                 if _NO_VOICES not in error.message.lower():
                     raise
-        return await _answering(
+        sent = await _answering(
             target.reply_to_message_id,
             lambda reply: self._bot.send_document(
                 target.chat_id,
@@ -109,10 +115,11 @@ class TelegramSender:
                 write_timeout=limits.UPLOAD_TIMEOUT_S,
             ),
         )
+        return str(sent.message_id)
 
     async def _send_voice(self, target: TelegramTarget, file: TelegramFile) -> str:
         """Send Opus in Ogg, which Telegram shows as a voice message (Bot API, sendVoice)."""
-        return await _answering(
+        sent = await _answering(
             target.reply_to_message_id,
             lambda reply: self._bot.send_voice(
                 target.chat_id,
@@ -126,6 +133,7 @@ class TelegramSender:
                 write_timeout=limits.UPLOAD_TIMEOUT_S,
             ),
         )
+        return str(sent.message_id)
 
     async def put_placeholder(self, target: TelegramTarget) -> str:
         """Send a message that says nothing yet; return its id."""
@@ -273,19 +281,15 @@ def keyboard(chunk: TelegramPart) -> InlineKeyboardMarkup | None:
     return InlineKeyboardMarkup([buttons] if is_short else [[button] for button in buttons])
 
 
-async def _answering(message_id: int | None, send: Callable[[ReplyParameters | None], Awaitable[Message]]) -> str:
+async def _answering(message_id: int | None, send: Callable[[ReplyParameters | None], Awaitable[_T]]) -> _T:
     """Send as the answer to a message; where that is refused, because it is gone, as no answer to any."""
     if message_id is not None:
         try:
-            return _id_of(await send(ReplyParameters(message_id, allow_sending_without_reply=True)))
+            return await send(ReplyParameters(message_id, allow_sending_without_reply=True))
         except BadRequest as error:
             if not any(sign in error.message.lower() for sign in _NOTHING_TO_ANSWER):
                 raise
-    return _id_of(await send(None))
-
-
-def _id_of(sent: Message) -> str:
-    return str(sent.message_id)
+    return await send(None)
 
 
 # The name of a topic: the title of the conversation in it.
