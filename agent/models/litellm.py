@@ -259,7 +259,7 @@ class LitellmClient:
                 pictures = await self._pictures(request)
                 endpoint = self._endpoint_of(request.model)
                 given = arguments(request, endpoint, self._catalog.facts(endpoint.model), pictures)
-                call = calls.prepare(given)
+                call = calls.prepare(given, request.tools)
                 made = calls.chunks(call) if call is not None else self._completed(given, gathered)
                 async with aclosing(made) as chunks:
                     async for chunk in chunks:
@@ -439,7 +439,10 @@ class _Gathered:
         return "".join(self.pieces)
 
     def add(self, chunk: Any) -> str:
-        """Take one chunk in; returns the text it carried."""
+        """Take one chunk in, or the words of one that holds nothing else; returns the text it carried."""
+        if isinstance(chunk, str):
+            self.pieces.append(chunk)
+            return chunk
         if usage := getattr(chunk, "usage", None):
             self.tokens = _counted(usage, self.tokens or TokenCount(0, 0))
         if not chunk.choices:

@@ -154,6 +154,7 @@ class Litellm:
     is_reasoning: Callable[[str], bool]
     mapped_error: Callable[..., Exception]
     tls: Callable[[], Any]
+    chat_parser: type
     anthropic_parser: Callable[..., Any]
     anthropic_renamed: str
     anthropic_betas: Callable[..., Any]
@@ -189,6 +190,7 @@ def load_litellm() -> Litellm:
         from litellm.llms.anthropic.chat import handler as anthropic  # noqa: PLC0415
         from litellm.llms.custom_httpx.http_handler import get_ssl_configuration  # noqa: PLC0415
         from litellm.llms.openai.chat.gpt_5_transformation import OpenAIGPT5Config  # noqa: PLC0415
+        from litellm.llms.openai.chat.gpt_transformation import OpenAIChatCompletionStreamingHandler  # noqa: PLC0415
         from litellm.llms.vertex_ai.gemini import transformation as gemini_transformation  # noqa: PLC0415
         from litellm.llms.vertex_ai.gemini import vertex_and_google_ai_studio_gemini as gemini  # noqa: PLC0415
         from litellm.types.utils import LlmProviders  # noqa: PLC0415
@@ -209,6 +211,7 @@ def load_litellm() -> Litellm:
         is_reasoning=OpenAIGPT5Config.is_model_gpt_5_model,
         mapped_error=exception_type,
         tls=get_ssl_configuration,
+        chat_parser=OpenAIChatCompletionStreamingHandler,
         anthropic_parser=anthropic.ModelResponseIterator,
         anthropic_renamed=anthropic.ANTHROPIC_TOOL_NAME_REVERSE_MAP_KEY,
         anthropic_betas=update_request_with_filtered_beta,

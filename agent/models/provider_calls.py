@@ -11,9 +11,10 @@ import asyncio
 import json
 import os
 import re
+from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -21,8 +22,9 @@ from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 
-from agent.limits import MODEL_ERROR_BYTES_MAX, MODEL_EVENT_BYTES_MAX
+from agent.limits import MODEL_ERROR_BYTES_MAX, MODEL_EVENT_BYTES_MAX, MODEL_TOOLS_KEPT
 from agent.models.litellm_import import Litellm
+from agent.models.requests import ToolSpec
 from gateway.contracts.errors import ModelUnavailable
 
 _END: Final = re.compile(rb'"(?:finish_reason|stop_reason|finishReason)":\s*"')
@@ -35,13 +37,15 @@ _END: Final = re.compile(rb'"(?:finish_reason|stop_reason|finishReason)":\s*"')
 @dataclass(frozen=True, slots=True)
 class DirectProvider:
     """A provider, by the environment variables that hold its keys and its address, in the order of their rank; for
-    most, litellm looks them up itself. `headers` are sent where their variable is set."""
+    most, litellm looks them up itself. `headers` are sent where their variable is set. `tools_are_apart` where litellm
+    reads every schema again for each call, and nothing else of the request depends on the tools."""
 
     wire: str = "chat"
     keys: tuple[str, ...] = ()
     bases: tuple[str, ...] = ()
     base: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
+    tools_are_apart: bool = False
 
     def key(self) -> str | None:
         """Return the key of the environment."""
@@ -68,6 +72,7 @@ PROVIDERS: Final[Mapping[str, DirectProvider]] = {
         bases=("OPENAI_BASE_URL", "OPENAI_API_BASE"),
         base="https://api.openai.com/v1",
         headers={"OpenAI-Organization": "OPENAI_ORGANIZATION", "OpenAI-Project": "OPENAI_PROJECT_ID"},
+        tools_are_apart=True,
     ),
     "openrouter": DirectProvider(
         keys=("OPENROUTER_API_KEY", "OR_API_KEY"),
@@ -120,7 +125,9 @@ class _Draft:
     params: dict[str, Any]
     litellm_params: dict[str, Any]
 
-    def finished(self, url: str, headers: Mapping[str, str], body: Mapping[str, Any], parser: Any) -> ProviderCall:
+    def finished(
+        self, url: str, headers: Mapping[str, str], body: Mapping[str, Any], parse: Callable[[Any], Any]
+    ) -> ProviderCall:
         return ProviderCall(
             self.provider,
             self.model,
@@ -128,7 +135,7 @@ class _Draft:
             dict(headers),
             json.dumps(body).encode(),
             self.config,
-            parser.chunk_parser,
+            parse,
         )
 
 
@@ -148,7 +155,22 @@ def _chat_call(draft: _Draft) -> ProviderCall | None:
     url = config.get_complete_url(api_base=draft.base, api_key=draft.key, stream=True, **common)
     body = config.transform_request(messages=draft.messages, headers=headers, **common)
     body |= {"stream": True, **config.transform_extra_body(extra, body, draft.model, draft.litellm_params)}
-    return draft.finished(url, headers, body, config.get_model_response_iterator(iter(()), sync_stream=False))
+    parser = config.get_model_response_iterator(iter(()), sync_stream=False)
+    parse = parser.chunk_parser
+    if type(parser) is draft.litellm.chat_parser:
+        return draft.finished(url, headers, body, lambda event: _words_only(event) or parse(event))
+    return draft.finished(url, headers, body, parse)
+
+
+def _words_only(event: Any) -> str:
+    """Return the words of an event that says nothing else, most of a stream; "" of any other. Objects of litellm, made
+    for each, would be a third of what a call costs."""
+    match event:
+        case {"choices": [{"delta": {"content": str(words)} as delta} as choice]}:
+            more = (event.get("error"), event.get("usage"), choice.get("finish_reason"))
+            is_all = not any(more) and not any(delta[name] for name in delta.keys() - {"content", "role"})
+            return words if is_all else ""
+    return ""
 
 
 def _anthropic_call(draft: _Draft) -> ProviderCall | None:
@@ -163,7 +185,7 @@ def _anthropic_call(draft: _Draft) -> ProviderCall | None:
     url = base if base.endswith("/v1/messages") else base + "/v1/messages"
     renamed = draft.litellm_params.get(draft.litellm.anthropic_renamed)
     parser = draft.litellm.anthropic_parser(iter(()), sync_stream=False, tool_name_reverse_map=renamed)
-    return draft.finished(url, headers, {**body, "stream": True}, parser)
+    return draft.finished(url, headers, {**body, "stream": True}, parser.chunk_parser)
 
 
 def _gemini_call(draft: _Draft) -> ProviderCall | None:
@@ -186,7 +208,7 @@ def _gemini_call(draft: _Draft) -> ProviderCall | None:
     body = draft.litellm.gemini_body(
         messages=draft.messages, custom_llm_provider="gemini", cached_content=None, **common
     )
-    return draft.finished(url, headers, body, draft.litellm.gemini_parser(iter(()), False, _NoLogging()))
+    return draft.finished(url, headers, body, draft.litellm.gemini_parser(iter(()), False, _NoLogging()).chunk_parser)
 
 
 class _NoLogging:
@@ -235,6 +257,7 @@ class ProviderCalls:
         """Open nothing yet."""
         self.litellm = litellm
         self._proxies = getproxies()
+        self._written: OrderedDict[tuple[Any, ...], tuple[tuple[ToolSpec, ...], bytes]] = OrderedDict()
         self._http = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, ssl=litellm.tls()),  # the worker limits how much goes on at once
             timeout=aiohttp.ClientTimeout(),  # each call has its own, which the caller keeps
@@ -248,9 +271,9 @@ class ProviderCalls:
         if self.litellm.is_whole:
             await self.litellm.module.close_litellm_async_clients()
 
-    def prepare(self, given: Mapping[str, Any]) -> ProviderCall | None:
-        """Prepare the call that `acompletion` would make of these arguments; None where only that can make it, or where
-        it has to be loaded before anybody can tell. Raises litellm's errors."""
+    def prepare(self, given: Mapping[str, Any], offered: tuple[ToolSpec, ...] = ()) -> ProviderCall | None:
+        """Prepare the call that `acompletion` would make of these arguments, whose tools are those `offered`; None
+        where only that can make it, or where it has to be loaded before anybody can tell. Raises litellm's errors."""
         model, name, key, base = self.litellm.provider_of(
             model=given["model"], api_base=given.get("api_base"), api_key=given.get("api_key")
         )
@@ -258,11 +281,16 @@ class ProviderCalls:
         if provider is None:
             return None
         with self._mapping(model, name):
-            return self._prepared(given, provider, name, model, key, base)
+            draft = self._drafted(given, provider, name, model, key, base)
+            if draft is None:
+                return None
+            if provider.tools_are_apart and offered:
+                return self._with_tools(draft, _WIRES[provider.wire], offered)
+            return _WIRES[provider.wire](draft)
 
     async def chunks(self, call: ProviderCall) -> AsyncGenerator[Any]:
-        """Make the call and yield litellm's chunks. Raises litellm's errors, and `ModelUnavailable` where the network
-        fails. The response is closed as soon as nobody reads on."""
+        """Make the call and yield litellm's chunks, or the words of those that hold nothing else. Raises litellm's
+        errors, and `ModelUnavailable` where the network fails. The response is closed as soon as nobody reads on."""
         is_ended = False
         try:
             async with self._http.post(
@@ -282,9 +310,9 @@ class ProviderCalls:
             if not is_ended:  # what comes after the end is a count of tokens, at most
                 raise ModelUnavailable(type(error).__name__) from None
 
-    def _prepared(
+    def _drafted(
         self, given: Mapping[str, Any], named: DirectProvider, name: str, model: str, key: str | None, base: str | None
-    ) -> ProviderCall | None:
+    ) -> _Draft | None:
         litellm, tools, effort = self.litellm, given.get("tools"), given.get("reasoning_effort")
         if _may_be_for_responses(litellm, name, model) and (
             not litellm.is_whole or _is_for_responses(litellm, name, model, bool(tools), effort, base)
@@ -303,7 +331,7 @@ class ProviderCalls:
             temperature=given.get("temperature"),
         )
         own = {header: value for header, of in named.headers.items() if (value := os.environ.get(of))}
-        draft = _Draft(
+        return _Draft(
             litellm,
             litellm.config_of(model, name),
             name,
@@ -315,7 +343,26 @@ class ProviderCalls:
             params,
             {"api_key": key, "api_base": base, "custom_llm_provider": name},
         )
-        return _WIRES[named.wire](draft)
+
+    def _with_tools(
+        self, draft: _Draft, wire: Callable[[_Draft], ProviderCall | None], offered: tuple[ToolSpec, ...]
+    ) -> ProviderCall | None:
+        """Finish a call with its tools as litellm made them for an earlier one with the same."""
+        key = (draft.provider, draft.model, draft.base, *map(id, offered))
+        known = self._written.get(key)
+        if known is not None:
+            del draft.params["tools"]
+        call = wire(draft)
+        if call is None:
+            return None
+        if known is not None:
+            return replace(call, body=b'%s, "tools": %s}' % (call.body[:-1], known[1]))
+        if tools := json.loads(call.body).get("tools"):
+            # `offered` is kept, too: as long as these tools are there, no other one has one of their ids.
+            self._written[key] = offered, json.dumps(tools).encode()
+        while len(self._written) > MODEL_TOOLS_KEPT:
+            self._written.popitem(last=False)
+        return call
 
     def _proxy(self, url: str) -> str | None:
         """Find the proxy of an address in the environment, as litellm's own client does."""

@@ -469,9 +469,10 @@ async def test_each_of_many_vendors_gets_the_same_request_as_from_litellm(
     async with asked(VENDORS["openai"], always(Answer(("Hello.",)))) as (server, client):
         request = replace(asking(f"{name}/some-model"), temperature=0.5, completion_tokens_max=100)
         direct = await heard(client, request)
+        assert await heard(client, request) == direct, "with the tools that are kept of the first call"
         monkeypatch.setattr(ProviderCalls, "prepare", lambda *_: None)
         assert await heard(client, request) == direct
     assert direct.text == "Hello."
-    assert server.requests[0] == server.requests[1]
-    assert server.paths[0] == server.paths[1]
-    assert server.headers[0]["authorization"] == server.headers[1]["authorization"] == "Bearer key-of-the-test"
+    assert server.requests[0] == server.requests[1] == server.requests[2]
+    assert server.paths[0] == server.paths[1] == server.paths[2]
+    assert server.headers[1]["authorization"] == server.headers[2]["authorization"] == "Bearer key-of-the-test"
