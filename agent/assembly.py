@@ -453,13 +453,14 @@ class _Parts:
         return self._consolidation.catching_up() if self._settings.memory.enabled else nullcontext()
 
     def _afterwards(self) -> tuple[AfterTurn, ...]:
-        """List the steps that follow each turn, when its answer is on its way."""
+        """List the steps that follow each turn, when its answer is on its way, one after the other: the longest come
+        last."""
         return (
-            *((self._memory.count_uses, self._consolidation.after) if self._settings.memory.enabled else ()),
             wakes_waiting_turns(self._ends.ring),
             tracing_turns(self._spans),
             counting_turns(self._health.tally),
             naming_people(self._bus.operator),
+            *((self._memory.count_uses, self._consolidation.after) if self._settings.memory.enabled else ()),
         )
 
 

@@ -226,12 +226,12 @@ class Meter:
     """
 
     def __init__(self, ledger: SpendingStore, terms: DailyTerms, clock: Clock) -> None:
-        self._ledger = ledger
+        self.ledger = ledger
         self.terms = terms
-        self._clock = clock
-        self._background = BackgroundTasks()
+        self.clock = clock
+        self.background = BackgroundTasks()
         self._unpriced: set[str] = set()
-        self._near: set[SessionKey] = set()  # whose last call left little of a cap
+        self.near: set[SessionKey] = set()  # whose last call left little of a cap
 
     async def admit(self, owner: SessionKey, plan: Callable[[], Planned]) -> PaidCall | None:
         """Reserve one call. Raises `BudgetSpent`."""
@@ -241,7 +241,7 @@ class Meter:
         planned = plan()
         if (own.nano_usd or pot.nano_usd) and not planned.is_priced:
             self._complain_of_price(planned.model)
-        call = PaidCall(self._ledger, self._clock, self._background, self._near, owner, planned, own, pot)
+        call = PaidCall(self, owner, planned, own, pot)
         try:
             await call.renew()
         except asyncio.CancelledError:
@@ -252,18 +252,18 @@ class Meter:
     async def spent(self, owner: SessionKey | None) -> Amounts | None:
         """Return what counts against today's caps, of one owner or (None) of all together; None where nothing was
         counted."""
-        now_ms = self._clock.now_ms()
-        return await self._ledger.spent(owner, day_of(now_ms), now_ms=now_ms)
+        now_ms = self.clock.now_ms()
+        return await self.ledger.spent(owner, day_of(now_ms), now_ms=now_ms)
 
     async def little_left(self, owner: SessionKey, words: Words) -> str:
         """Write one line that tells `owner`, once per day and measure, that little is left; else nothing."""
-        if owner not in self._near:
+        if owner not in self.near:
             return ""
         caps = await self.terms.caps_of(owner)
-        now_ms = self._clock.now_ms()
+        now_ms = self.clock.now_ms()
         day = day_of(now_ms)
         try:
-            measures = await self._ledger.warn_once(owner, day, caps=caps, percent=WARNED_PERCENT)
+            measures = await self.ledger.warn_once(owner, day, caps=caps, percent=WARNED_PERCENT)
         except StoreError as error:
             _log.warning("limits.not_warned", reason=str(error))
             return ""
@@ -271,7 +271,7 @@ class Meter:
 
     async def aclose(self) -> None:
         """Let the last settlements be written."""
-        await self._background.finish(timeout_s=_LAST_SETTLEMENTS_S)
+        await self.background.finish(timeout_s=_LAST_SETTLEMENTS_S)
 
     def _complain_of_price(self, model: str) -> None:
         if model not in self._unpriced:
@@ -282,29 +282,16 @@ class Meter:
 class PaidCall:
     """`agent.models.metering.Ticket`: one reservation in the ledger, from admission to settlement."""
 
-    def __init__(
-        self,
-        ledger: SpendingStore,
-        clock: Clock,
-        background: BackgroundTasks,
-        near: set[SessionKey],
-        owner: SessionKey,
-        planned: Planned,
-        own: Caps,
-        pot: Caps,
-    ) -> None:
-        self._ledger = ledger
-        self._clock = clock
-        self._background = background
-        self._near = near
+    def __init__(self, meter: Meter, owner: SessionKey, planned: Planned, own: Caps, pot: Caps) -> None:
+        self._meter = meter
         self._for_ms = int(planned.for_s * 1000)
         self._own = own
         self._pot = pot
         self._is_settled = False
         self._reservation = Reservation(
-            id=clock.new_id(),
+            id=meter.clock.new_id(),
             owner=owner,
-            day=day_of(clock.now_ms()),
+            day=day_of(meter.clock.now_ms()),
             tokens=planned.most.tokens,
             nano_usd=planned.most.nano_usd,
             expires_at_ms=0,
@@ -314,9 +301,9 @@ class PaidCall:
 
     async def renew(self) -> None:
         """Reserve for as long as one more attempt may take. Raises `BudgetSpent`."""
-        now_ms = self._clock.now_ms()
+        now_ms = self._meter.clock.now_ms()
         self._reservation = replace(self._reservation, expires_at_ms=now_ms + self._for_ms)
-        refusal = await self._ledger.reserve(self._reservation, own=self._own, pot=self._pot, now_ms=now_ms)
+        refusal = await self._meter.ledger.reserve(self._reservation, own=self._own, pot=self._pot, now_ms=now_ms)
         if refusal is not None:
             reset_at_ms = day_begins_ms(self._reservation.day + 1)
             raise BudgetSpent(refusal.measure, reset_at_ms=reset_at_ms, is_everybodys=refusal.is_everybodys)
@@ -324,9 +311,9 @@ class PaidCall:
     async def settle(self, cost: Amounts) -> None:
         """Write what it cost. A database that is away does not cost the answer: the reservation expires."""
         try:
-            spent = await self._ledger.settle(self._reservation, cost)
+            spent = await self._meter.ledger.settle(self._reservation, cost)
             is_near = self._own.reached_by(spent, percent=WARNED_PERCENT)
-            (self._near.add if is_near else self._near.discard)(self._reservation.owner)
+            (self._meter.near.add if is_near else self._meter.near.discard)(self._reservation.owner)
         except StoreError as error:
             _log.warning("limits.not_settled", reason=str(error))
         self._is_settled = True
@@ -335,7 +322,7 @@ class PaidCall:
         """Settle in the background, at most once."""
         if not self._is_settled:
             self._is_settled = True
-            self._background.start(self.settle(cost))
+            self._meter.background.start(self.settle(cost))
 
 
 # The usage of a person today, for /usage and the notes on limits.

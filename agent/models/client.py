@@ -222,9 +222,7 @@ class ModelClient:
         try:
             async for event in self._with_fallbacks(replace(request, permit=call.permit)):
                 call.hear(event)
-                if isinstance(
-                    event, ModelAnswer
-                ):  # settled before it is handed on: after that the caller stops iterating
+                if isinstance(event, ModelAnswer):  # settled before it is handed on: nobody has to read on after that
                     self._record(request, began_ms, answer=event)
                     is_recorded = True
                     if ticket is not None:

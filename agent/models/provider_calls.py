@@ -11,7 +11,6 @@ import asyncio
 import json
 import os
 import re
-from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -99,7 +98,8 @@ against `acompletion`, and knows the others."""
 
 @dataclass(frozen=True, slots=True)
 class ProviderCall:
-    """A request as its provider takes it, and what reads the events of the answer."""
+    """A request as its provider takes it, and what reads the events of the answer. `is_plain_chat` where the words of
+    an event may be read without it."""
 
     provider: str
     model: str
@@ -108,6 +108,7 @@ class ProviderCall:
     body: bytes = field(repr=False)
     config: Any = field(repr=False)
     parse: Callable[[Any], Any] = field(repr=False)
+    is_plain_chat: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +126,7 @@ class _Draft:
     params: dict[str, Any]
     litellm_params: dict[str, Any]
 
-    def finished(
-        self, url: str, headers: Mapping[str, str], body: Mapping[str, Any], parse: Callable[[Any], Any]
-    ) -> ProviderCall:
+    def finished(self, url: str, headers: Mapping[str, str], body: Mapping[str, Any], parser: Any) -> ProviderCall:
         return ProviderCall(
             self.provider,
             self.model,
@@ -135,7 +134,8 @@ class _Draft:
             dict(headers),
             json.dumps(body).encode(),
             self.config,
-            parse,
+            parser.chunk_parser,
+            type(parser) is self.litellm.chat_parser,
         )
 
 
@@ -155,11 +155,7 @@ def _chat_call(draft: _Draft) -> ProviderCall | None:
     url = config.get_complete_url(api_base=draft.base, api_key=draft.key, stream=True, **common)
     body = config.transform_request(messages=draft.messages, headers=headers, **common)
     body |= {"stream": True, **config.transform_extra_body(extra, body, draft.model, draft.litellm_params)}
-    parser = config.get_model_response_iterator(iter(()), sync_stream=False)
-    parse = parser.chunk_parser
-    if type(parser) is draft.litellm.chat_parser:
-        return draft.finished(url, headers, body, lambda event: _words_only(event) or parse(event))
-    return draft.finished(url, headers, body, parse)
+    return draft.finished(url, headers, body, config.get_model_response_iterator(iter(()), sync_stream=False))
 
 
 def _words_only(event: Any) -> str:
@@ -185,7 +181,7 @@ def _anthropic_call(draft: _Draft) -> ProviderCall | None:
     url = base if base.endswith("/v1/messages") else base + "/v1/messages"
     renamed = draft.litellm_params.get(draft.litellm.anthropic_renamed)
     parser = draft.litellm.anthropic_parser(iter(()), sync_stream=False, tool_name_reverse_map=renamed)
-    return draft.finished(url, headers, {**body, "stream": True}, parser.chunk_parser)
+    return draft.finished(url, headers, {**body, "stream": True}, parser)
 
 
 def _gemini_call(draft: _Draft) -> ProviderCall | None:
@@ -208,7 +204,7 @@ def _gemini_call(draft: _Draft) -> ProviderCall | None:
     body = draft.litellm.gemini_body(
         messages=draft.messages, custom_llm_provider="gemini", cached_content=None, **common
     )
-    return draft.finished(url, headers, body, draft.litellm.gemini_parser(iter(()), False, _NoLogging()).chunk_parser)
+    return draft.finished(url, headers, body, draft.litellm.gemini_parser(iter(()), False, _NoLogging()))
 
 
 class _NoLogging:
@@ -257,7 +253,7 @@ class ProviderCalls:
         """Open nothing yet."""
         self.litellm = litellm
         self._proxies = getproxies()
-        self._written: OrderedDict[tuple[Any, ...], tuple[tuple[ToolSpec, ...], bytes]] = OrderedDict()
+        self._written: dict[tuple[Any, ...], tuple[tuple[ToolSpec, ...], bytes]] = {}
         self._http = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, ssl=litellm.tls()),  # the worker limits how much goes on at once
             timeout=aiohttp.ClientTimeout(),  # each call has its own, which the caller keeps
@@ -352,16 +348,14 @@ class ProviderCalls:
         known = self._written.get(key)
         if known is not None:
             del draft.params["tools"]
+            call = wire(draft)
+            return call and replace(call, body=b'%s, "tools": %s}' % (call.body[:-1], known[1]))
         call = wire(draft)
-        if call is None:
-            return None
-        if known is not None:
-            return replace(call, body=b'%s, "tools": %s}' % (call.body[:-1], known[1]))
-        if tools := json.loads(call.body).get("tools"):
+        if call is not None and (tools := json.loads(call.body).get("tools")):
+            if len(self._written) >= MODEL_TOOLS_KEPT:
+                self._written.clear()
             # `offered` is kept, too: as long as these tools are there, no other one has one of their ids.
             self._written[key] = offered, json.dumps(tools).encode()
-        while len(self._written) > MODEL_TOOLS_KEPT:
-            self._written.popitem(last=False)
         return call
 
     def _proxy(self, url: str) -> str | None:
@@ -376,7 +370,8 @@ class ProviderCalls:
 
     def _parsed(self, event: bytes, call: ProviderCall) -> Any:
         with self._mapping(call.model, call.provider):
-            return call.parse(json.loads(event))
+            said = json.loads(event)
+            return (call.is_plain_chat and _words_only(said)) or call.parse(said)
 
     @contextmanager
     def _mapping(self, model: str, provider: str) -> Iterator[None]:

@@ -256,10 +256,13 @@ class ModelProvider(Protocol):
 
 async def ask(client: ModelProvider, request: ModelRequest) -> ModelAnswer:
     """Return the whole answer at once, for callers that show nothing meanwhile."""
+    answer: ModelAnswer | None = None
     async for event in client.stream(request):
         if isinstance(event, ModelAnswer):
-            return event
-    raise RuntimeError("a model stream ended without an answer")  # the Protocol's promise was broken
+            answer = event
+    if answer is None:
+        raise RuntimeError("a model stream ended without an answer")  # the Protocol's promise was broken
+    return answer
 
 
 def request_chars(system: str, messages: Sequence[PromptMessage]) -> int:

@@ -171,7 +171,7 @@ class TurnRun:
         self._clock = ports.clock
         self._is_steered = is_steered
         self._is_decided = False
-        self._has_ended = asyncio.Event()
+        self._ended = asyncio.get_running_loop().create_future()
         self.has_called = asyncio.Event()  # a model or a tool; also once it is decided
         self._beside: asyncio.Task[None] | None = None
         self._behind: list[InboundMessage] = []
@@ -213,7 +213,8 @@ class TurnRun:
         self._end()
 
     def _end(self) -> None:
-        self._has_ended.set()
+        if not self._ended.done():
+            self._ended.set_result(None)
         if self._beside is not None:
             self._beside.cancel()
 
@@ -292,14 +293,12 @@ class TurnRun:
         Work that ignores its cancellation is left behind: it holds no permit any more.
         """
         working = asyncio.create_task(work)
-        ended = asyncio.create_task(self._has_ended.wait())
         try:
-            await asyncio.wait({working, ended}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({working, self._ended}, return_when=asyncio.FIRST_COMPLETED)
             if not working.done():
                 working.cancel()
                 await asyncio.wait({working}, timeout=CUT_GRACE_S)
         finally:
-            ended.cancel()
             working.cancel()
             working.add_done_callback(_forget)
         if self._is_cut:
@@ -475,10 +474,10 @@ class LaneRunner:
             run.settle()
             commit = self._commits.stopped(turn)
             committed = await self._commit(run, turn, commit, handled=run.covered)
-            self._follow_up(Finished(turn, commit, committed.has_boundary))
+            self._background.start(self._follow_up(Finished(turn, commit, committed.has_boundary)))
         else:
             committed = await self._commit(run, turn, commit, handled=run.answered, earlier=unsent)
-            self._follow_up(Finished(turn, commit, committed.has_boundary))
+            self._background.start(self._follow_up(Finished(turn, commit, committed.has_boundary)))
 
     async def _are_all_blocked(self, turn: Turn) -> bool:
         batch = turn.batch
@@ -514,9 +513,9 @@ class LaneRunner:
             except StoreError as error:
                 _log.warning("turn.cost_not_recorded", reason=str(error))
 
-    def _follow_up(self, finished: Finished) -> None:
+    async def _follow_up(self, finished: Finished) -> None:
         for after in self._afterwards:
-            self._background.start(after(finished))
+            await after(finished)
 
     def _title(self, run: TurnRun, turn: Turn) -> None:
         if not turn.batch.is_command and turn.session.title == UNTITLED:

@@ -223,8 +223,10 @@ class Steps:
         scrubber = self._scrubber.for_chat(str(request.key))
         stream = CleanStream(scrubber)
         stream.add(before)
+        spoken: _Spoken | None = None
         try:
             with turn.hold.showing(stream.so_far):
+                # To its end: of a stream that is left open, the event loop closes each generator in a task of its own.
                 async for event in self._client.stream(request):
                     match event:
                         case TextDelta(text=text):
@@ -237,11 +239,13 @@ class Steps:
                             is_whole = event.ending is StopReason.OWN
                             calls = event.calls if request.tools and is_whole else ()
                             clean = tuple(_clean_call(call, scrubber) for call in calls)
-                            return _Spoken(event, stream.to_the_end(), clean)
+                            spoken = _Spoken(event, stream.to_the_end(), clean)
         finally:
             if (unanswered := usage_unanswered(request, now_ms=self._clock.now_ms())) is not None:
                 turn.usage.append(unanswered)
-        raise RuntimeError("a model stream ended without an answer")
+        if spoken is None:
+            raise RuntimeError("a model stream ended without an answer")
+        return spoken
 
     def _usage(self, answer: ModelAnswer, request: ModelRequest) -> Usage:
         now_ms = self._clock.now_ms()

@@ -97,9 +97,10 @@ class TurnWindow:
     ) -> None:
         self._compactor = compactor
         self._session = session
-        self._view = view
+        self.view = view
+        """The summary, if there is one, and all that was said since."""
         self._budget = budget
-        self._system = system
+        self.system = system
         self._fixed_tokens = fixed_tokens
         self._protected = protected
         self._fence = fence
@@ -110,19 +111,9 @@ class TurnWindow:
         self._may_condense = True
 
     @property
-    def system(self) -> CleanText:
-        """Return the system prompt."""
-        return self._system
-
-    @property
-    def view(self) -> tuple[Entry, ...]:
-        """Return the summary, if there is one, and all that was said since."""
-        return self._view
-
-    @property
     def tokens(self) -> int:
         """Estimate the size of a prompt with the whole view, in tokens."""
-        return next_prompt_tokens(self._fixed_tokens, self._view, self._session, an_image=self._budget.an_image)
+        return next_prompt_tokens(self._fixed_tokens, self.view, self._session, an_image=self._budget.an_image)
 
     @property
     def is_abridged(self) -> bool:
@@ -164,9 +155,9 @@ class TurnWindow:
         is_long = len(in_flight) - self._rounds.kept_from > ROUNDS_MESSAGES_MAX and self._may_condense
         if used < self._budget.usable and not is_long and not is_refused:
             return None
-        before = (self._view, self._rounds)
+        before = (self.view, self._rounds)
         await self._make_room(in_flight, used)
-        if (self._view, self._rounds) == before:
+        if (self.view, self._rounds) == before:
             self._check(used)
             return None
         self._check(self._estimated(in_flight))
@@ -192,10 +183,10 @@ class TurnWindow:
         if not self._may_compact:
             return False
         done = await self._compactor.compact(
-            self._session, self._view, fence=self._fence, budget=self._budget, permit=self._permit
+            self._session, self.view, fence=self._fence, budget=self._budget, permit=self._permit
         )
         self._may_compact = False
-        self._view = done.view
+        self.view = done.view
         return done.messages > 0
 
     async def _condense(self, in_flight: Sequence[Entry]) -> None:
@@ -248,7 +239,7 @@ class TurnWindow:
 
     def _pruned(self) -> Pruned:
         return prune_pass(
-            self._view,
+            self.view,
             fixed_tokens=self._fixed_tokens,
             threshold_tokens=self._budget.usable * PRUNE_SHARE,
             protected=self._protected,

@@ -30,7 +30,6 @@ from sqlalchemy import (
     cast,
     delete,
     distinct,
-    exists,
     func,
     literal,
     or_,
@@ -214,34 +213,25 @@ _RESERVED: Final = select(
     func.coalesce(func.sum(reservations.c.nano_usd), 0).label("nano_usd"),
     func.coalesce(func.sum(reservations.c.tokens).filter(_IS_THEIRS), 0).label("own_tokens"),
     func.coalesce(func.sum(reservations.c.nano_usd).filter(_IS_THEIRS), 0).label("own_nano_usd"),
-    exists().where(counted_turns.c.turn_id == bindparam("t")).label("is_counted"),
 ).where(
     reservations.c.day == bindparam("d"),
     reservations.c.expires_at_ms > bindparam("now_ms"),
     reservations.c.id != bindparam("but"),
 )
 _RESERVED_BY: Final = _RESERVED.where(_IS_THEIRS)
+_COUNTED: Final = select(counted_turns.c.turn_id).where(counted_turns.c.turn_id == bindparam("t"))
 _COUNT: Final = counted_turns.insert()
 _put: Final = upsert(reservations, "tokens", "nano_usd", "expires_at_ms")
 
 
 def _reserved(
-    connection: Connection,
-    accounts: Sequence[str],
-    day: int,
-    *,
-    now_ms: int,
-    but: str = "",
-    turn_id: str = "",
-    is_for_pot: bool,
-) -> tuple[Amounts, Amounts, bool]:
-    """Return what living calls have set aside, without that of reservation `but`: of these accounts, and of all, which
-    is only known for the pot; and whether this turn is counted."""
+    connection: Connection, accounts: Sequence[str], day: int, *, now_ms: int, but: str = "", is_for_pot: bool
+) -> tuple[Amounts, Amounts]:
+    """Return what living calls have set aside, without that of reservation `but`: of these accounts, and of all. The
+    latter is only known for the pot."""
     statement = _RESERVED if is_for_pot else _RESERVED_BY
-    asked = {"d": day, "now_ms": now_ms, "but": but, "owners": accounts, "t": turn_id}
-    row = connection.execute(statement, asked).one()
-    own, by_all = Amounts(int(row.own_tokens), int(row.own_nano_usd)), Amounts(int(row.tokens), int(row.nano_usd))
-    return own, by_all, bool(row.is_counted)
+    row = connection.execute(statement, {"d": day, "now_ms": now_ms, "but": but, "owners": accounts}).one()
+    return Amounts(int(row.own_tokens), int(row.own_nano_usd)), Amounts(int(row.tokens), int(row.nano_usd))
 
 
 def _reservation_row(claim: Reservation) -> dict[str, Any]:
@@ -312,17 +302,11 @@ class SpendingStore(Aggregate):
         # Not in one statement: where a day begins, one that holds the pot already would wait for an owner's row.
         spent = _total(_locked(connection, paying, day))
         spent_by_all = _total(_locked(connection, everybody, day) if everybody else ())
-        held, held_by_all, is_counted = _reserved(
-            connection,
-            paying,
-            day,
-            now_ms=now_ms,
-            but=reservation.id,
-            turn_id=reservation.turn_id,
-            is_for_pot=bool(everybody),
-        )
-        is_new_turn = bool(reservation.turn_id) and not is_counted
+        is_new_turn = bool(reservation.turn_id) and not connection.execute(_COUNTED, {"t": reservation.turn_id}).first()
         asked = Amounts(reservation.tokens, reservation.nano_usd, int(is_new_turn))
+        held, held_by_all = _reserved(
+            connection, paying, day, now_ms=now_ms, but=reservation.id, is_for_pot=bool(everybody)
+        )
         if measure := own.exceeded_by(spent + held + asked):
             return BudgetRefusal(measure, is_everybodys=False)
         if measure := pot.exceeded_by(spent_by_all + held_by_all + asked):
@@ -352,7 +336,7 @@ class SpendingStore(Aggregate):
         rows = connection.execute(_OF_DAY, {"owners": accounts, "d": day}).all()
         if not rows:
             return None
-        held, held_by_all, _ = _reserved(connection, accounts, day, now_ms=now_ms, is_for_pot=owner is None)
+        held, held_by_all = _reserved(connection, accounts, day, now_ms=now_ms, is_for_pot=owner is None)
         return _total(rows) + (held_by_all if owner is None else held)
 
     async def warn_once(self, owner: SessionKey, day: int, *, caps: Caps, percent: int) -> frozenset[Measure]:
