@@ -14,7 +14,6 @@ give it back.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any, Final
 
 from sqlalchemy import (
@@ -53,7 +52,7 @@ from gateway.contracts.budgets import (
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.sessions import UsagePurpose
 from gateway.store.accounts import is_of_person, paying_with
-from gateway.store.engine import Aggregate, Connection, InsertInto, per_dialect, read, upsert, write_unsynced
+from gateway.store.engine import Aggregate, Connection, InsertInto, per_dialect, read, upsert, write, write_unsynced
 from gateway.store.tables import counted_turns, reservations, spending, usage
 
 _SERVED: Final = and_(usage.c.purpose == UsagePurpose.TURN.value, usage.c.turn_id != "")
@@ -263,27 +262,6 @@ _MARK: Final = (
 )
 
 
-def _due(connection: Connection, account: str, day: int, *, caps: Caps, percent: int) -> frozenset[Measure]:
-    """Return what its owner has not been told yet."""
-    rows = connection.execute(_OF_DAY, {"owners": _paying(connection, account, day), "d": day}).all()
-    return _untold(rows, caps, percent)
-
-
-def _untold(rows: Sequence[Row[Any]], caps: Caps, percent: int) -> frozenset[Measure]:
-    return caps.reached_by(_total(rows), percent=percent) - {
-        Measure(word) for row in rows for word in row.warned.split()
-    }
-
-
-def _warn(connection: Connection, account: str, day: int, *, caps: Caps, percent: int) -> frozenset[Measure]:
-    accounts = _paying(connection, account, day)
-    rows = _locked(connection, accounts, day)
-    due = _untold(rows, caps, percent)
-    words = " ".join(sorted({*due, *(word for row in rows if row.owner == account for word in row.warned.split())}))
-    connection.execute(_MARK, {"a": account, "d": day, "words": words})
-    return due
-
-
 class SpendingStore(Aggregate):
     """Counts against caps, atomically across processes and machines. Raises `StoreUnavailable`.
 
@@ -339,12 +317,20 @@ class SpendingStore(Aggregate):
         held, held_by_all = _reserved(connection, accounts, day, now_ms=now_ms, is_for_pot=owner is None)
         return _total(rows) + (held_by_all if owner is None else held)
 
-    async def warn_once(self, owner: SessionKey, day: int, *, caps: Caps, percent: int) -> frozenset[Measure]:
+    @write
+    def warn_once(
+        self, connection: Connection, owner: SessionKey, day: int, *, caps: Caps, percent: int
+    ) -> frozenset[Measure]:
         """Return the measures that have come that far, each once."""
-        look = partial(_due, account=str(owner), day=day, caps=caps, percent=percent)
-        if not await self.database.read(look):
-            return frozenset()
-        return await self.database.write(partial(_warn, account=str(owner), day=day, caps=caps, percent=percent))
+        rows = _locked(connection, _paying(connection, str(owner), day), day)
+        told = {row.owner: row.warned.split() for row in rows}
+        due = caps.reached_by(_total(rows), percent=percent) - {
+            Measure(word) for words in told.values() for word in words
+        }
+        if due:
+            words = " ".join(sorted({*due, *told[str(owner)]}))
+            connection.execute(_MARK, {"a": str(owner), "d": day, "words": words})
+        return due
 
 
 class UsageStore(Aggregate):
