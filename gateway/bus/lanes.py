@@ -12,9 +12,10 @@ import random
 import re
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 from gateway.bus import subscriptions
@@ -31,6 +32,7 @@ from gateway.limits import ERROR_CHARS_MAX, NEWER_DELAY_S, RETRY_DELAYS_S, SHARD
 
 _ARRIVAL_DIGITS: Final = 13  # milliseconds in front of each envelope in a mailbox (enqueue.lua)
 _KINDS: Final = frozenset(CancelKind)
+_Wish: TypeAlias = Callable[..., Coroutine[Any, Any, ClaimBatch]]
 _Claiming: TypeAlias = asyncio.Task[ClaimBatch] | asyncio.Task[ClaimBatch | None]
 _WORKER: Final = re.compile(r"[^\s|\x00-\x1f]{1,128}")
 
@@ -195,7 +197,7 @@ class _ShardLanes:
         self._unsettled: list[Claim] = []
 
     async def claim(
-        self, worker: str, *, lanes_max: int, messages_max: int, attempts_max: int, wait_s: float
+        self, *, worker: str, lanes_max: int, messages_max: int, attempts_max: int, wait_s: float = 0.0
     ) -> ClaimBatch:
         """Lease lanes of this shard as soon as there may be any, at the latest after `wait_s`."""
         keys = self.shard.keys
@@ -351,7 +353,7 @@ class Lanes:
         that none starves. A round asks as many at once as lanes are wanted, each for its share; one that gave all it
         was asked for is asked again.
         """
-        wish = _Wish(worker, messages_max, attempts_max)
+        wish = partial(_ShardLanes.claim, worker=worker, messages_max=messages_max, attempts_max=attempts_max)
         if self._shards.is_one:
             return await self._claim_when_ready(wish, lanes_max, wait_s)
         await self._wait_for_token(wait_s)
@@ -464,8 +466,8 @@ class Lanes:
 
     async def _claim_when_ready(self, wish: _Wish, lanes_max: int, wait_s: float) -> ClaimBatch:
         if wait_s <= 0:
-            return await wish.ask(self._parts[0], lanes_max)
-        claiming = asyncio.create_task(wish.ask(self._parts[0], lanes_max, wait_s))
+            return await wish(self._parts[0], lanes_max=lanes_max)
+        claiming = asyncio.create_task(wish(self._parts[0], lanes_max=lanes_max, wait_s=wait_s))
         try:
             return await asyncio.shield(claiming)
         except asyncio.CancelledError:
@@ -508,7 +510,7 @@ class Lanes:
 
     async def _claim(self, number: int, wish: _Wish, share: int) -> ClaimBatch | None:
         try:
-            return await wish.ask(self._parts[number], share)
+            return await wish(self._parts[number], lanes_max=share)
         except BusError:
             self._shards.outages.note(number)
             return None
@@ -546,24 +548,6 @@ class Lanes:
                 await part.end("restart", claim)
         except BusError:  # the lease ends by itself
             return
-
-
-@dataclass(frozen=True, slots=True)
-class _Wish:
-    """A worker's request for a claim, whichever shard it comes from."""
-
-    worker: str
-    messages_max: int
-    attempts_max: int
-
-    async def ask(self, part: _ShardLanes, lanes_max: int, wait_s: float = 0.0) -> ClaimBatch:
-        return await part.claim(
-            self.worker,
-            lanes_max=lanes_max,
-            messages_max=self.messages_max,
-            attempts_max=self.attempts_max,
-            wait_s=wait_s,
-        )
 
 
 def _proof(claim: Claim) -> tuple[str, str, int]:
