@@ -52,6 +52,7 @@ async def test_at_the_limit_one_clear_sentence_and_no_model_is_asked(
     async with running_agent(bus, sqlite_store, mind, tmp_path, limits=limits) as agent:
         await agent.ask("say one")
         await agent.ask("say two")
+        await until(lambda: mind.calls == 3, lambda: mind.calls)  # the title is the third: it comes a moment later
         calls = mind.calls
         with capture_logs() as log:
             refusal = await agent.ask("say three")
