@@ -11,6 +11,7 @@ import contextlib
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from operator import itemgetter
 from typing import Any, Final, Protocol
 
@@ -40,11 +41,12 @@ class Finder(Protocol):
 class TrieFinder:
     """`Finder` on the standard library."""
 
-    __slots__ = ("_at_once", "_pattern", "literals")
+    __slots__ = ("_at_once", "_pattern", "_places", "literals")
 
     def __init__(self, literals: Iterable[str]) -> None:
         self.literals = tuple(sorted(set(literals)))
         self._pattern = re.compile(trie_pattern(self.literals) or r"(?!)")
+        self._places = {literal: place for place, literal in enumerate(self.literals)}
         self._at_once = _beginnings(self.literals)
 
     def find(self, text: str, start: int = 0, end: int | None = None) -> list[Hit]:
@@ -53,8 +55,9 @@ class TrieFinder:
         hits: list[Hit] = []
         search = self._pattern.search
         while longest := search(text, start, stop):
-            at = longest.start()
-            hits += [(which, at, at + length) for which, length in self._at_once[longest.group()]]
+            at, literal = longest.start(), longest.group()
+            hits += [(which, at, at + length) for which, length in self._at_once.get(literal, ())]
+            hits.append((self._places[literal], at, longest.end()))
             start = at + 1
         return hits
 
@@ -98,11 +101,13 @@ def engine_name() -> str:
 
 def trie_pattern(literals: Iterable[str]) -> str:
     """Build a pattern that matches any of the literals, the longest first, and branches once per character."""
-    return trie_of([tuple(map(re.escape, literal)) for literal in literals])
+    return trie_of(tuple(map(_escaped, literal)) for literal in literals)
 
 
 def trie_of(sequences: Iterable[Sequence[str]]) -> str:
-    """Build a `trie_pattern` for sequences of small patterns in place of characters."""
+    """Build a `trie_pattern` for sequences of small patterns in place of characters. Characters after which the same
+    follows are one set: an alphabet in the middle of an anchor costs one step, not one for each of its characters.
+    """
     root: dict[str, Any] = {}
     for sequence in sequences:
         node = root
@@ -111,7 +116,12 @@ def trie_of(sequences: Iterable[Sequence[str]]) -> str:
         node[""] = {}
 
     def branch(node: dict[str, Any]) -> str:
-        ways = [symbol + branch(child) for symbol, child in sorted(node.items()) if symbol]
+        alike: dict[tuple[str, str], list[str]] = {}
+        for symbol, child in sorted(node.items()):
+            if symbol:
+                is_character = len(symbol.removeprefix("\\")) == 1
+                alike.setdefault((branch(child), "" if is_character else symbol), []).append(symbol)
+        ways = [(f"[{''.join(each)}]" if len(each) > 1 else each[0]) + rest for (rest, _), each in alike.items()]
         if not ways:
             return ""
         body = ways[0] if len(ways) == 1 else f"(?:{'|'.join(ways)})"
@@ -122,10 +132,18 @@ def trie_of(sequences: Iterable[Sequence[str]]) -> str:
     return branch(root)
 
 
+_escaped: Final = cache(re.escape)
+
+
 def _beginnings(literals: tuple[str, ...]) -> Mapping[str, tuple[tuple[int, int], ...]]:
-    """Return for each literal the literals it begins with, itself included, the shortest first: place and length."""
-    places = {literal: place for place, literal in enumerate(literals)}
-    return {
-        literal: tuple((places[literal[:cut]], cut) for cut in range(1, len(literal) + 1) if literal[:cut] in places)
-        for literal in literals
-    }
+    """Return for each literal that begins with others of them, which are sorted, those others, the shortest first:
+    place and length."""
+    found: dict[str, tuple[tuple[int, int], ...]] = {}
+    shorter: list[tuple[int, int]] = []
+    for place, literal in enumerate(literals):
+        while shorter and not literal.startswith(literals[shorter[-1][0]]):
+            shorter.pop()
+        if shorter:
+            found[literal] = tuple(shorter)
+        shorter.append((place, len(literal)))
+    return found

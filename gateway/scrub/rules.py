@@ -413,8 +413,6 @@ class RuleBook:
     """All rules, and where each may begin."""
 
     rules: tuple[SecretRule, ...]
-    finder: Finder
-    """Finds every anchor of every rule in lower-case text."""
     by_anchor: Mapping[str, tuple[SecretRule, ...]]
     """By anchor the rules that begin with it or with its own beginning, the most particular first."""
     in_any_case: Mapping[str, tuple[SecretRule, ...]]
@@ -427,9 +425,9 @@ class RuleBook:
     def sites(self, run: str) -> list[Site]:
         """Return the places of anchors in a run, with the longest anchor at each place."""
         found: list[Site] = []
-        literals = self.finder.literals
-        for which, at, stop in self.finder.find(run.lower()):
-            literal = self.anchor_at(run, at, stop, literals[which])
+        anchors = _anchors()
+        for which, at, stop in anchors.find(run.lower()):
+            literal = self.anchor_at(run, at, stop, anchors.literals[which])
             if literal and found and found[-1][0] == at:
                 found[-1] = (at, literal)
             elif literal:
@@ -495,12 +493,17 @@ def rule_book() -> RuleBook:
         spellings.setdefault(anchor.lower(), []).append(anchor)
     return RuleBook(
         rules=rules,
-        finder=finder(spellings),
         by_anchor=beginning,
         in_any_case={anchor: tuple(twins) for anchor, twins in in_any_case.items()},
         spellings={lowered: tuple(anchors) for lowered, anchors in spellings.items()},
         documented=re.compile("|".join(tables["documented"].values()), re.ASCII),
     )
+
+
+@cache
+def _anchors() -> Finder:
+    """Return what finds every anchor of every rule in lower-case text. Most texts have no run that asks for it."""
+    return finder(rule_book().spellings)
 
 
 def _rule(rule_id: str, row: Mapping[str, Any]) -> SecretRule:
