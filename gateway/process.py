@@ -17,13 +17,14 @@ import threading
 import traceback
 from collections.abc import Callable
 from types import TracebackType
-from typing import Final, NoReturn, TextIO
+from typing import TYPE_CHECKING, Final, NoReturn, TextIO
 
 from gateway.contracts.errors import ConfigError, TrivetError
-from gateway.contracts.messages import CleanText
 from gateway.dumpable import close_to_others
-from gateway.scrub import Scrubber
-from gateway.scrub import Scrubber as SecretScrubber
+
+if TYPE_CHECKING:
+    from gateway.contracts.messages import CleanText
+    from gateway.scrub import Scrubber
 
 # The last words of a process: whatever ends it, and whoever prints past the logs, no secret is in what is said.
 #
@@ -40,7 +41,7 @@ class _StandardError:
     """This process's way to standard error. One for each process, as the hooks of the interpreter are."""
 
     def __init__(self) -> None:
-        self.scrubber: Scrubber = SecretScrubber()
+        self.scrubber: Scrubber | None = None
 
 
 _MOUTH: Final = _StandardError()
@@ -53,6 +54,10 @@ def use_scrubber(scrubber: Scrubber) -> None:
 
 def scrubbed(text: str) -> CleanText:
     """Scrub `text` as this process may write it to a terminal."""
+    if _MOUTH.scrubber is None:
+        from gateway.scrub import Scrubber  # noqa: PLC0415 - the supervisor does without until something goes wrong
+
+        _MOUTH.scrubber = Scrubber()
     return _MOUTH.scrubber.scrub(text)
 
 
@@ -152,9 +157,14 @@ def _lines(kind: type[BaseException], error: BaseException | None, trace: Traceb
 
 
 def _say(lines: list[str]) -> None:
-    """Write the lines as one text, so that a secret of several lines is seen whole."""
+    """Write the lines as one text, so that a secret of several lines is seen whole; without a scrubber, which may have
+    been replaced on the disk meanwhile, none of them."""
+    try:
+        text: str = scrubbed("".join(lines))
+    except Exception as error:  # noqa: BLE001 - else the interpreter would write the lines raw
+        text = f"trivet: an error cannot be shown, since the scrubber cannot be loaded ({type(error).__name__})\n"
     if sys.__stderr__ is not None:
-        sys.__stderr__.write(scrubbed("".join(lines)))
+        sys.__stderr__.write(text)
         sys.__stderr__.flush()
 
 

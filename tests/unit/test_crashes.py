@@ -113,6 +113,14 @@ def program(): raise ExceptionGroup("tasks", [ExceptionGroup("deeper", [ConfigEr
     assert ended.stderr == "trivet: redis.url is wrong\n"
 
 
+def test_without_a_scrubber_the_last_words_are_held_back() -> None:
+    ended = said_by("""
+def program():
+    sys.modules["gateway.scrub"] = None  # as when an upgrade replaces the files meanwhile
+    raise RuntimeError(secret)""")
+    assert ended.stderr == "trivet: an error cannot be shown, since the scrubber cannot be loaded (ImportError)\n"
+
+
 class Broken(io.StringIO):
     """A log file on a disk that is full."""
 

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import io
+import json
+import re
+import subprocess
+import sys
+from typing import Any
+
 import pytest
+import structlog
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.config import load_settings
 from gateway.limits import HAND_OVER_S, SHUTDOWN_GRACE_S
+from gateway.ops.supervisor.__main__ import EventLog
 from gateway.ops.supervisor.plan import UpOptions, for_admin, for_agent, for_channels, plan
 from gateway.ops.supervisor.watch import DELAY_MAX_S, FIRST_DELAY_S, STEADY_AFTER_S, NoRestart, RestartAfter, Restarts
+from gateway.scrub import Scrubber
+from gateway.telemetry.logs import configure_logs
+from tests.parts.logs import logging_put_back
+from tests.scrubbing import draw
 
 ENVIRONMENT = {
     "PATH": "/bin",
@@ -121,3 +134,32 @@ def test_an_agent_is_given_the_time_it_gives_its_turns_and_some_to_hand_over_the
     made = plan(UpOptions.of_settings(load_settings(None, ENVIRONMENT).settings, ()), ENVIRONMENT, GIVEN)
     (agent,) = made.only("agent").roles
     assert agent.grace_s >= SHUTDOWN_GRACE_S + HAND_OVER_S
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_its_lines_look_like_those_of_its_roles(as_json: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    facts: dict[str, Any] = {"role": "agent", "ended": "exit code 1", "again_in_s": 0.2, "error": "a b"}
+    roles, own = io.StringIO(), io.StringIO()
+    with logging_put_back():
+        configure_logs(Scrubber(), as_json=as_json, output=roles)
+        structlog.get_logger("trivet.up").info("role ended by itself", **facts)
+    monkeypatch.setattr(sys, "__stderr__", own)
+    EventLog("info", as_json=as_json)("role ended by itself", **facts)
+    first, second = (re.sub(r"\d{4}-\d\d-\d\dT[\d:.]{15}Z", "NOW", each.getvalue()) for each in (roles, own))
+    assert "NOW" in first
+    assert first == second
+
+
+def test_what_an_error_says_is_scrubbed(monkeypatch: pytest.MonkeyPatch) -> None:
+    secret, own = draw("ghp_<base62:36>", seed=22), io.StringIO()
+    monkeypatch.setattr(sys, "__stderr__", own)
+    EventLog("info", as_json=True)("valkey does not start", error=f"cannot run {secret}")
+    EventLog("warning", as_json=True)("role started", role="agent")
+    assert json.loads(own.getvalue())["error"].startswith("cannot run [redacted:")
+
+
+def test_the_supervisor_lives_without_what_its_roles_need() -> None:
+    program = "import gateway.ops.supervisor.__main__, sys; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+    heavy = {"structlog", "pydantic", "redis", "sqlalchemy", "gateway.scrub", "gateway.contracts.messages", "rich"}
+    assert not heavy & set(loaded)

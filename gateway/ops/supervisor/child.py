@@ -18,6 +18,7 @@ import sys
 import threading
 import time
 
+import gateway.telemetry  # noqa: F401 - before anything else loads structlog
 from gateway.dumpable import close_to_others
 from gateway.limits import ORPHAN_GRACE_S
 

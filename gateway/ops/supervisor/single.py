@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import random
 import socket
@@ -16,7 +17,6 @@ import sys
 from importlib import import_module
 from typing import Any, Final
 
-import structlog
 import uvloop
 
 from gateway.bus.embedded import EmbeddedValkey
@@ -38,7 +38,7 @@ ADMIN: Final = "gateway.ops.admin.__main__"
 """The modules with the roles' `serve`, by name: this side imports neither channels nor agent; admin is loaded at the
 first request."""
 
-log = structlog.get_logger("trivet.up")
+log = logging.getLogger("trivet.up")
 
 
 def main() -> None:
@@ -127,7 +127,7 @@ async def _serve_admin(loaded: Loaded, scrubber: Scrubber, port: DormantPort, st
 
 
 def _say(event: str, **facts: Any) -> None:
-    log.info(event, **facts)
+    log.info(event, extra=facts)
 
 
 if __name__ == "__main__":

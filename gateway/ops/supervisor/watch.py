@@ -10,14 +10,16 @@ import socket
 from asyncio.subprocess import Process
 from collections.abc import Callable, Collection, Coroutine
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from gateway.contracts.errors import TrivetError
-from gateway.contracts.ports import Clock
 from gateway.limits import HTTP_BACKLOG, HTTP_HEAD_BYTES_MAX, HTTP_HEAD_S
 from gateway.ops.supervisor.plan import ProcessPlan, RoleProcess
 from gateway.preflight import is_our_name
 from gateway.process import EXIT_CONFIG, EXIT_FAILED, EXIT_OK, INHERITED, READY
+
+if TYPE_CHECKING:
+    from gateway.contracts.ports import Clock  # loads all contracts, which the supervisor lives without
 
 # The restarts of a role that died. Pure: time and chance come in as arguments.
 
