@@ -7,13 +7,13 @@ becomes, which has them on no command line, and each role is given its own.
 from __future__ import annotations
 
 import asyncio
+import logging
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Final
 
-import structlog
 import typer
 
 from gateway.clock import SystemClock
@@ -61,7 +61,7 @@ _TOKENS: Final = (
 _OWNER_CODE_KEY: Final = "access.owner_code"
 _CODE_GROUP: Final = 4
 
-log = structlog.get_logger("trivet.up")
+log = logging.getLogger("trivet.up")
 
 
 # `trivet init`: the first command on a new machine.
