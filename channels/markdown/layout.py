@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from wcwidth import wcswidth
-
 from channels.markdown.tree import (
     Align,
     Block,
@@ -219,7 +217,11 @@ def _pad(text: str, width: int, align: Align) -> str:
 
 def display_width(text: str) -> int:
     """Count the columns on a monospaced screen."""
-    return len(text) if text.isascii() else max(0, wcswidth(text))
+    if text.isascii():
+        return len(text)
+    from wcwidth import wcswidth  # noqa: PLC0415 - start-up: it reads its tables of all Unicode versions
+
+    return max(0, wcswidth(text))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,8 @@
-"""Metrics: what was counted and timed, what the bus and SQL know, and how it becomes Prometheus text."""
+"""Metrics: what was counted and timed (`tally.py`), what the bus and SQL know, and how it becomes Prometheus text."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,9 +18,9 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
 from gateway.contracts.budgets import UsageSum
-from gateway.contracts.errors import BusError
 from gateway.contracts.ports import ModelTrouble, QueueFigures
 from gateway.contracts.sessions import UsagePurpose
+from gateway.telemetry.tally import BUCKETS, COUNTS, SEPARATOR, SUM_MS, Counted, Timed
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 
@@ -150,84 +148,10 @@ def _of_bus(figures: QueueFigures | None, channels: Iterable[str]) -> Iterator[M
     yield CHANNEL_CONNECTED.by_label({name: state == "connected" for name, state in states.items()})
 
 
-# What happened, counted: turns, model calls, how long things took.
-#
-# Each process keeps its counts in memory and adds them to those on the bus every few seconds, so that no message pays
-# for them and one /metrics tells of all processes. On the bus a count is a field of one hash: the metric, its labels,
-# and for a duration the bucket it fell into (`le`) or the sum in milliseconds.
+# The counts of `tally.py`, and which models do not answer.
 
 
-_SEPARATOR: Final = "\x1f"
-_SUM_MS: Final = "ms"
-_BOUNDS_S: Final = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
-_BUCKETS: Final = (*map(str, _BOUNDS_S), "+Inf")
 _UNUSABLE: Final = "trivet_model_unusable"
-
-
-@dataclass(frozen=True, slots=True)
-class Counted:
-    """A metric that counts: a name for ever, what it counts, by which labels it is split."""
-
-    name: str
-    meaning: str
-    labels: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Timed(Counted):
-    """A metric that measures how long something took."""
-
-
-TURNS: Final = Counted("trivet_turns", "Turns that were committed.", ("outcome",))
-MODEL_OUTCOMES: Final = Counted(
-    "trivet_model_outcomes", "How calls of models ended, repeated tries counted as one call.", ("model", "outcome")
-)
-MODEL_SECONDS: Final = Timed("trivet_model_seconds", "How long calls of models took, that were answered.", ("model",))
-QUEUE_SECONDS: Final = Timed("trivet_queue_wait_seconds", "From a message to the beginning of its turn.")
-ANSWER_SECONDS: Final = Timed("trivet_answer_seconds", "From a message to its committed answer.")
-DELIVERY_SECONDS: Final = Timed("trivet_delivery_seconds", "From a published answer to its last part on the platform.")
-HOOK_FAILURES: Final = Counted(
-    "trivet_hook_failures", "Calls of plug-ins' hooks that raised or took too long.", ("hook",)
-)
-
-COUNTS: Final = (TURNS, MODEL_OUTCOMES, MODEL_SECONDS, QUEUE_SECONDS, ANSWER_SECONDS, DELIVERY_SECONDS, HOOK_FAILURES)
-
-
-class Tally:
-    """The counts of this process that the bus does not have yet."""
-
-    def __init__(self) -> None:
-        self._counts: Counter[str] = Counter()
-
-    def add(self, what: Counted, *labels: str) -> None:
-        """Count one more, with these values of its labels."""
-        self._counts[_field(what, *labels)] += 1
-
-    def time(self, what: Timed, ms: float, *labels: str) -> None:
-        """Count one more that took that long; never less than 0, whatever the clocks of two machines say."""
-        taken_ms = max(ms, 0.0)
-        self._counts[_field(what, *labels, _BUCKETS[bisect_left(_BOUNDS_S, taken_ms / 1000)])] += 1
-        self._counts[_field(what, *labels, _SUM_MS)] += round(taken_ms)
-
-    def take(self) -> Mapping[str, int]:
-        """Hand over what has gathered, and begin anew."""
-        counts, self._counts = self._counts, Counter()
-        return counts
-
-    async def hand_over(self, add: Callable[[Mapping[str, int]], Awaitable[None]]) -> None:
-        """Hand what has gathered to the bus by `add`; what it does not take stays for the next time. Raises
-        `BusError`."""
-        counts = self.take()
-        try:
-            if counts:
-                await add(counts)
-        except BusError:
-            self.give_back(counts)
-            raise
-
-    def give_back(self, counts: Mapping[str, int]) -> None:
-        """Keep what nobody took for the next time."""
-        self._counts.update(counts)
 
 
 def tally_families(
@@ -237,7 +161,7 @@ def tally_families(
     out."""
     found: dict[str, dict[tuple[str, ...], int]] = {}
     for field, number in counts.items():
-        name, *labels = field.split(_SEPARATOR)
+        name, *labels = field.split(SEPARATOR)
         found.setdefault(name, {})[tuple(labels)] = number
     for what in COUNTS:
         rows = found.get(what.name, {})
@@ -248,33 +172,6 @@ def tally_families(
     for trouble in troubles:
         unusable.add_metric([clean(trouble.model), trouble.fault.value], 1)
     yield unusable
-
-
-def counted(counts: Mapping[str, int], what: Counted, *labels: str | None) -> int:
-    """Sum what was counted with these values of its first labels; None is any value."""
-    return sum(
-        number
-        for field, number in counts.items()
-        for name, *found in (field.split(_SEPARATOR),)
-        if name == what.name and all(wanted in (None, label) for wanted, label in zip(labels, found, strict=False))
-    )
-
-
-def label_values(counts: Mapping[str, int], what: Counted) -> frozenset[str]:
-    """Return the values of the first label of what was counted."""
-    return frozenset(field.split(_SEPARATOR)[1] for field in counts if field.startswith(f"{what.name}{_SEPARATOR}"))
-
-
-def quantile_ms(counts: Mapping[str, int], what: Timed, share: float, *labels: str) -> float | None:
-    """Estimate how long `share` of them took at most, as Prometheus does: within a bucket they are spread evenly. None
-    where nothing was timed; what took longer than every bound counts as the last bound."""
-    buckets = [counted(counts, what, *labels, bucket) for bucket in _BUCKETS]
-    rank, below, floor_s = share * sum(buckets), 0, 0.0
-    for count, bound_s in zip(buckets, _BOUNDS_S, strict=False):
-        if count and below + count >= rank:
-            return 1000 * (floor_s + (bound_s - floor_s) * (rank - below) / count)
-        below, floor_s = below + count, bound_s
-    return 1000 * floor_s if buckets[-1] else None
 
 
 def _counter(what: Counted, rows: Mapping[tuple[str, ...], int], clean: Callable[[str], str]) -> Metric:
@@ -288,15 +185,11 @@ def _histogram(what: Timed, rows: Mapping[tuple[str, ...], int], clean: Callable
     family = HistogramMetricFamily(what.name, what.meaning, labels=what.labels)
     for labels in sorted({row[:-1] for row in rows}):
         total, buckets = 0, []
-        for bucket in _BUCKETS:
+        for bucket in BUCKETS:
             total += rows.get((*labels, bucket), 0)
             buckets.append((bucket, total))
-        family.add_metric([*map(clean, labels)], buckets, rows.get((*labels, _SUM_MS), 0) / 1000)
+        family.add_metric([*map(clean, labels)], buckets, rows.get((*labels, SUM_MS), 0) / 1000)
     return family
-
-
-def _field(what: Counted, *labels: str) -> str:
-    return _SEPARATOR.join((what.name, *labels))
 
 
 # Usage as Prometheus sees it: what was spent today, by purpose and model.

@@ -118,7 +118,9 @@ def test_without_a_scrubber_the_last_words_are_held_back() -> None:
 def program():
     sys.modules["gateway.scrub"] = None  # as when an upgrade replaces the files meanwhile
     raise RuntimeError(secret)""")
-    assert ended.stderr == "trivet: an error cannot be shown, since the scrubber cannot be loaded (ModuleNotFoundError)\n"
+    assert (
+        ended.stderr == "trivet: an error cannot be shown, since the scrubber cannot be loaded (ModuleNotFoundError)\n"
+    )
 
 
 class Broken(io.StringIO):

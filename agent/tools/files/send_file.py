@@ -13,8 +13,6 @@ import unicodedata
 from collections.abc import Mapping
 from typing import Any, Final
 
-import puremagic
-
 from agent.concurrency import SharedThreads
 from agent.limits import FILE_CAPTION_CHARS_MAX, FILE_NAME_BYTES_MAX, FILE_NAME_CHARS_MAX, SENT_FILE_BYTES_MAX
 from agent.models.requests import ToolSpec
@@ -63,6 +61,8 @@ def media_type(name: str, content: bytes) -> str:
     if is_text(content):
         named = _BY_NAME.get(posixpath.splitext(name)[1].lower()) or mimetypes.guess_type(name)[0] or _PLAIN
         return named if _TEXTUAL.fullmatch(named) else _PLAIN
+    import puremagic  # noqa: PLC0415 - start-up: it reads a table of a thousand signatures
+
     try:
         return puremagic.from_string(content, mime=True, filename=name) or OCTETS
     except (puremagic.PureError, ValueError):

@@ -22,19 +22,15 @@ from gateway.limits import LOG_LINES_KEPT, TALLY_SLOT_S
 from gateway.ops.admin.views import ApiView, Moment, QueueMomentView, QueueView, Readiness, moment, queue_view
 from gateway.scrub import Scrubber
 from gateway.store import Store
-from gateway.telemetry.metrics import (
+from gateway.telemetry.metrics import CONTENT_TYPE, Sums, exposition, tally_families, usage_families
+from gateway.telemetry.tally import (
     ANSWER_SECONDS,
-    CONTENT_TYPE,
     MODEL_OUTCOMES,
     MODEL_SECONDS,
     TURNS,
-    Sums,
     counted,
-    exposition,
     label_values,
     quantile_ms,
-    tally_families,
-    usage_families,
 )
 
 # The reasons why Trivet is not ready, in words. Pure.

@@ -19,6 +19,7 @@ import threading
 import time
 
 import gateway.telemetry  # noqa: F401 - before anything else loads structlog
+from gateway.bus import load_redis
 from gateway.dumpable import close_to_others
 from gateway.limits import ORPHAN_GRACE_S
 
@@ -44,6 +45,7 @@ def main() -> None:
     gc.disable()  # until `end_loading`: a sixth of that second went into looking for garbage that imports do not make
     _, module, *arguments = sys.argv
     end_with_parent()
+    load_redis()
     sys.argv = [module, *arguments]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 
