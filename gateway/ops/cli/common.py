@@ -17,6 +17,7 @@ import typer
 
 from gateway import process
 from gateway.access import AccessService
+from gateway.bus import load_redis
 from gateway.clock import SystemClock
 from gateway.config import Loaded, Settings, database_url, load_settings, process_environment
 from gateway.config.loader import CONFIG_VARIABLE
@@ -117,6 +118,7 @@ def private_file(path: Path, option: str) -> Iterator[IO[bytes]]:
 @contextlib.asynccontextmanager
 async def operator_bus(settings: Settings) -> AsyncIterator[Operator]:
     """Open the bus, as operators use it."""
+    load_redis()
     from gateway.bus.bus import open_bus  # noqa: PLC0415 - start-up
     from gateway.bus.embedded import embedded_url  # noqa: PLC0415 - start-up
 
