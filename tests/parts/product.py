@@ -104,8 +104,8 @@ class Product:
     # --- life and death
 
     async def start(self, *, waits: bool = True) -> None:
-        """`trivet up`, until it says that everything is connected. To ask /readyz would start the admin role, which takes
-        a third of the time of all, and most tests do not need it."""
+        """`trivet up`, until it says that everything is connected. To ask /readyz would start the admin role, which
+        takes a third of the time of all."""
         begins_at = len(self.log)
         with self.log_file.open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(
