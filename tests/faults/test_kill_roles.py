@@ -109,6 +109,7 @@ async def test_a_killed_agent_leaves_no_sub_agent_and_its_turn_is_taken_again(pr
 async def test_a_killed_supervisor_leaves_nobody_behind_and_its_successor_answers(product: Product, talk: Talk) -> None:
     """All children end with their parent, and a new Trivet on the same directory takes up what was left: strangers
     among them, who spoke for the first time while nobody was there."""
+    await product.until_ready()  # which starts the admin role, too
     await talk.go_on()
     await product.until_running(MID_TURN)
     orphans = await product.kill_supervisor()

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import gc
 import importlib.util
 import os
 import runpy
@@ -33,6 +34,7 @@ from typing import Any, Final, TextIO
 
 from agent import limits as agent_limits
 from gateway import limits
+from gateway.bus import load_redis
 
 WATCHED: Final = {
     "agent": (
@@ -218,6 +220,8 @@ def main() -> None:
     for name, _, value in (pair.partition("=") for pair in os.environ.get("LIMITS", "").split()):
         owner = limits if hasattr(limits, name) else agent_limits
         setattr(owner, name, float(value))  # before a module of the role has taken its own copy
+    gc.disable()  # until the role has loaded, as under the supervisor
+    load_redis()
     from gateway.bus import heartbeat  # noqa: PLC0415 - it, too, takes copies of the limits
 
     socket.gethostname = lambda: host
