@@ -187,8 +187,8 @@ def report_ready() -> None:
 
 
 def end_loading() -> None:
-    """Look for garbage from now on, and never again at what has been loaded: it stays as long as the process."""
-    gc.collect()
+    """Look for garbage from now on, and never at what has been loaded: it stays as long as the process. To look once
+    would take a tenth of the start and find two thousand of a quarter of a million objects."""
     gc.freeze()
     gc.enable()
 
