@@ -91,8 +91,8 @@ from gateway.scrub.vault import seal_of
 from gateway.store import Store, open_store
 from gateway.store.foreign import ForeignDatabases
 from gateway.telemetry.logs import send_lines
+from gateway.telemetry.metrics import HOOK_FAILURES
 from gateway.telemetry.spans import open_spans
-from gateway.telemetry.tally import HOOK_FAILURES
 from gateway.webhooks import WebhookEvents
 
 # Tells whether the author of a command may have tasks split among sub-agents: only those read of it in /help.

@@ -49,7 +49,7 @@ from gateway.retry import RetryPolicy, retry_until_available
 from gateway.scrub import Scrubber
 from gateway.scrub.vault import scrubber_of, vault_keys
 from gateway.telemetry.logs import configure_logs, send_lines
-from gateway.telemetry.tally import HOOK_FAILURES, Tally
+from gateway.telemetry.metrics import HOOK_FAILURES, Tally
 
 try:
     from uvloop import new_event_loop

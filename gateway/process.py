@@ -16,8 +16,9 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable
+from importlib import import_module
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, NoReturn, TextIO
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TextIO
 
 from gateway.contracts.errors import ConfigError, TrivetError
 from gateway.dumpable import close_to_others
@@ -184,6 +185,15 @@ def report_ready() -> None:
     if stat.S_ISSOCK(os.fstat(_STDIN).st_mode):
         with contextlib.suppress(OSError):
             os.write(_STDIN, READY)
+
+
+def load_without(absent: str, module: str) -> None:
+    """Load a module as where `absent` is not installed, unless one of the two is there already."""
+    loaded: dict[str, Any] = sys.modules
+    if absent not in loaded and module not in loaded:
+        loaded[absent] = None  # the import system's own way to say that there is no such module
+        import_module(module)
+        del loaded[absent]
 
 
 def end_loading() -> None:

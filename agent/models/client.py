@@ -69,8 +69,8 @@ from gateway.contracts.errors import (
 )
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.ports import Clock, ModelFault, ModelTrouble, SpanSink, TraceSpan
+from gateway.telemetry.metrics import MODEL_OUTCOMES, MODEL_SECONDS, Tally
 from gateway.telemetry.spans import under
-from gateway.telemetry.tally import MODEL_OUTCOMES, MODEL_SECONDS, Tally
 
 _log = structlog.get_logger(__name__)
 _ANSWERED: Final = "answered"

@@ -30,8 +30,8 @@ from gateway.contracts.subagents import Barrier, is_wake_id
 from gateway.i18n import words_for
 from gateway.limits import REPLY_CHARS_MAX
 from gateway.scrub import Scrubber
+from gateway.telemetry.metrics import ANSWER_SECONDS, QUEUE_SECONDS, TURNS, Tally
 from gateway.telemetry.spans import turn_spans
-from gateway.telemetry.tally import ANSWER_SECONDS, QUEUE_SECONDS, TURNS, Tally
 from gateway.webhooks import WebhookEvents
 
 _log = structlog.get_logger(__name__)

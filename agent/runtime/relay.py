@@ -21,8 +21,8 @@ from gateway.contracts.messages import DeliveryState, Receipt
 from gateway.contracts.ports import Clock, SpanSink
 from gateway.limits import RELAY_AFTER_S
 from gateway.store import Store
+from gateway.telemetry.metrics import DELIVERY_SECONDS, Tally
 from gateway.telemetry.spans import delivery_spans
-from gateway.telemetry.tally import DELIVERY_SECONDS, Tally
 
 _log = structlog.get_logger(__name__)
 _SWEEP_EVERY_S: Final = 5.0

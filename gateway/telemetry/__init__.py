@@ -5,17 +5,12 @@ a command line of its own: 9 and 5 MB in a process, and a tenth of the time that
 draws with rich on purpose still can.
 """
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 
+from gateway.process import load_without
+
+load_without("rich", "structlog")
 _loaded: dict[str, Any] = sys.modules
-
-if "rich" not in _loaded and "structlog" not in _loaded:
-    _loaded["rich"] = None  # the import system's own way to say that there is no such module
-    import structlog  # noqa: F401
-
-    del _loaded["rich"]
 for command_line in ("httpx._main", "httpx2._main"):  # both live without theirs
     _loaded.setdefault(command_line, None)

@@ -17,7 +17,7 @@ from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
 from gateway.contracts.ports import ModelFault, ModelTrouble
 from gateway.contracts.sessions import Entry, Role, ToolCall, Usage, UsagePurpose
-from gateway.telemetry.tally import ANSWER_SECONDS, MODEL_OUTCOMES, TURNS, Tally
+from gateway.telemetry.metrics import ANSWER_SECONDS, MODEL_OUTCOMES, TURNS, Tally
 from tests.contract.store_samples import ANN, BOB, begin, note, outcome, reply, says, talk
 from tests.contract.subtask_samples import conversation, opened, started
 from tests.parts.browsing import CONTRAST, DESK, PHONE, browser

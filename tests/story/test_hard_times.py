@@ -21,7 +21,7 @@ from gateway.contracts.ports import Claim, NoSpans, Ownership, PendingReply
 from gateway.contracts.sessions import Committed, PromptQuery, TurnCommit, TurnStart, UsagePurpose
 from gateway.limits import TURN_ATTEMPTS_MAX
 from gateway.store import Store, open_store
-from gateway.telemetry.tally import Tally
+from gateway.telemetry.metrics import Tally
 from tests.doubles import ManualClock
 from tests.parts.agents import AgentProcess, message, running_agent
 from tests.parts.minds import Mind

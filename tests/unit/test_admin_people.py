@@ -18,7 +18,7 @@ from gateway.contracts.sessions import Grant, GrantRole
 from gateway.ops.admin.sessions import OPERATOR_WROTE
 from gateway.store import Store
 from gateway.telemetry.logs import KeptLines, configure_logs
-from gateway.telemetry.tally import ANSWER_SECONDS, MODEL_OUTCOMES, MODEL_SECONDS, TURNS, Tally
+from gateway.telemetry.metrics import ANSWER_SECONDS, MODEL_OUTCOMES, MODEL_SECONDS, TURNS, Tally
 from tests.contract.store_samples import ANN, CHAT, talk
 from tests.contract.test_store_schedules import schedule
 from tests.parts.databases import INSTALLATION

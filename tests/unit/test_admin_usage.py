@@ -11,9 +11,9 @@ from gateway.bus.bus import RedisBus
 from gateway.contracts.budgets import DAY_MS, UsageSum
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.sessions import Usage, UsagePurpose
+from gateway.ops.admin.health import MODELS_SHOWN_MAX, OTHERS, usage_families
 from gateway.scrub import Scrubber
 from gateway.store import Store
-from gateway.telemetry.metrics import MODELS_SHOWN_MAX, OTHERS, usage_families
 from tests.contract.store_samples import ANN, ANN_IN_GROUP, BOB, talk
 from tests.parts.operator_api import CLOCK, app_of, client_of
 

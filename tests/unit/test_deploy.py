@@ -28,7 +28,7 @@ from gateway.contracts.ports import ModelFault, ModelTrouble
 from gateway.limits import HAND_OVER_S, SHUTDOWN_GRACE_S
 from gateway.ops.supervisor.plan import for_admin, for_agent, for_channels
 from gateway.store import Store
-from gateway.telemetry.tally import ANSWER_SECONDS, DELIVERY_SECONDS, MODEL_OUTCOMES, QUEUE_SECONDS, TURNS, Tally
+from gateway.telemetry.metrics import ANSWER_SECONDS, DELIVERY_SECONDS, MODEL_OUTCOMES, QUEUE_SECONDS, TURNS, Tally
 from tests.parts.operator_api import ADA, CHAT, CLOCK, SCRUBBER, app_of, client_of, converse, message
 
 DEPLOY: Final = Path(__file__).parents[2] / "deploy"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from gateway.telemetry.metrics import tally_families
-from gateway.telemetry.tally import DELIVERY_SECONDS, MODEL_OUTCOMES, Tally
+from gateway.ops.admin.health import tally_families
+from gateway.telemetry.metrics import DELIVERY_SECONDS, MODEL_OUTCOMES, Tally
 
 
 def told(counts: dict[str, int]) -> dict[tuple[str, ...], float]:

@@ -59,17 +59,13 @@ def main() -> None:
     """Run everything until SIGTERM or SIGINT, or until a role cannot start as it is configured."""
     options = UpOptions.of_text(sys.argv[1])
     if options.rules_file:
-        _use_own_rules(Path(options.rules_file))
+        from gateway.scrub import Scrubber  # noqa: PLC0415 - start-up: few have rules of their own
+        from gateway.scrub.own_rules import OwnRules, load_rules  # noqa: PLC0415 - as above
+
+        use_scrubber(Scrubber(own=OwnRules(load_rules(Path(options.rules_file)))))
     say = EventLog(options.log_level, as_json=options.log_as_json)
     guard_streams()
     sys.exit(asyncio.run(_up(options, say)))
-
-
-def _use_own_rules(path: Path) -> None:
-    from gateway.scrub import Scrubber  # noqa: PLC0415 - start-up: few have rules of their own
-    from gateway.scrub.own_rules import OwnRules, load_rules  # noqa: PLC0415 - as above
-
-    use_scrubber(Scrubber(own=OwnRules(load_rules(path))))
 
 
 async def _up(options: UpOptions, say: Say) -> int:

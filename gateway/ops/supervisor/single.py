@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import uvloop
 
+import gateway.telemetry  # noqa: F401 - before anything else loads structlog
 from gateway.bus.embedded import EmbeddedValkey
 from gateway.clock import SystemClock
 from gateway.config import Loaded, admin_token, load, own_hosts, process_environment
