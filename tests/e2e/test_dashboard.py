@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, BrowserContext, Page, expect
 from redis import Redis
 
 from gateway.bus.embedded import EmbeddedValkey
@@ -43,18 +43,26 @@ async def desk(
         yield served
 
 
-@pytest_asyncio.fixture(loop_scope="module")
-async def page(browser: Browser, desk: Office) -> AsyncIterator[Page]:
-    """A window of somebody who is signed in. Anything that it complains of on its console fails the test, but that
-    something could not be had."""
-    complaints: list[str] = []
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def window(browser: Browser, desk: Office) -> AsyncIterator[BrowserContext]:
+    """A browser that is signed in. An empty page keeps the process alive that draws the others."""
     context = await browser.new_context(viewport=DESK, base_url=desk.url)
     await sign_in(context, desk.url)
-    page = await context.new_page()
+    await context.new_page()
+    yield context
+    await context.close()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def page(window: BrowserContext) -> AsyncIterator[Page]:
+    """A page of somebody who is signed in. Anything that it complains of on its console fails the test, but that
+    something could not be had."""
+    complaints: list[str] = []
+    page = await window.new_page()
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
     yield page
-    await context.close()
+    await page.close()
     assert [each for each in complaints if "Failed to load resource" not in each] == []
 
 

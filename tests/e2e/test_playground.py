@@ -12,11 +12,11 @@ from telegram.error import RetryAfter, TimedOut
 from channels.emulators.serving import PLAYGROUND, serve
 from channels.emulators.stage import PlaceKind
 from channels.emulators.telegram import TelegramEmulator
-from tests.parts.browsing import CONTRAST, PHONE, browser, page, write
+from tests.parts.browsing import CONTRAST, PHONE, browser, page, window, write
 from tests.parts.platforms import ADMIN_TOKEN, TELEGRAM_TOKEN, TRIES, Ground
 from tests.parts.waiting import until
 
-__all__ = ["browser", "page"]
+__all__ = ["browser", "page", "window"]
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -11,15 +11,15 @@ from typing import Literal
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, Locator, Page, expect
+from playwright.async_api import Browser, BrowserContext, Locator, Page, expect
 
 from gateway.config import SCRIPTED_MODEL
 from gateway.ops.demo.__main__ import TRIES
 from gateway.ops.demo.rig import Rig, demo_rig
 from tests.e2e.test_playground import FLAWS
-from tests.parts.browsing import CONTRAST, DESK, browser
+from tests.parts.browsing import CONTRAST, DESK, browser, window
 
-__all__ = ["browser"]
+__all__ = ["browser", "window"]
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -32,8 +32,8 @@ async def rig() -> AsyncIterator[Rig]:
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def page(browser: Browser, rig: Rig) -> AsyncIterator[Page]:
-    page = await browser.new_page(viewport=DESK)
+async def page(window: BrowserContext, rig: Rig) -> AsyncIterator[Page]:
+    page = await window.new_page()
     await page.goto(rig.playground_url)
     await expect(page.locator(".link")).to_have_text("live")
     yield page

@@ -8,10 +8,10 @@ import pytest
 from playwright.async_api import FilePayload, Page, expect
 
 from channels.emulators.stage import PlaceKind
-from tests.parts.browsing import DOT, browser, page, write
+from tests.parts.browsing import DOT, browser, page, window, write
 from tests.parts.platforms import Ground
 
-__all__ = ["browser", "page"]
+__all__ = ["browser", "page", "window"]
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -133,6 +133,7 @@ async def window(browser: Browser, ground: Desk) -> AsyncIterator[BrowserContext
     """A browser that is signed in."""
     context = await browser.new_context()
     await sign_in(context, ground.url)
+    await context.new_page()  # which keeps the process alive that draws the others
     yield context
     await context.close()
 

@@ -9,7 +9,15 @@ from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, ConsoleMessage, Page, ViewportSize, async_playwright, expect
+from playwright.async_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    ViewportSize,
+    async_playwright,
+    expect,
+)
 
 from tests.parts.platforms import Ground
 from tests.parts.waiting import PATIENCE_S
@@ -24,6 +32,10 @@ BROWSER_ARGS = (
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    # One process draws all pages, as long as one of them is open: each new one would take half a second of CPU.
+    "--renderer-process-limit=1",
+    "--disable-site-isolation-trials",
+    "--disable-features=IsolateOrigins,site-per-process",
 )
 DESK: ViewportSize = {"width": 1500, "height": 900}
 PHONE: ViewportSize = {"width": 390, "height": 780}
@@ -63,8 +75,17 @@ async def browser() -> AsyncIterator[Browser]:
         await browser.close()
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def window(browser: Browser) -> AsyncIterator[BrowserContext]:
+    """What the pages of a module share. An empty page keeps the process alive that draws the others."""
+    context = await browser.new_context(viewport=DESK)
+    await context.new_page()
+    yield context
+    await context.close()
+
+
 @pytest_asyncio.fixture(loop_scope="module")
-async def page(browser: Browser, ground: Ground) -> AsyncIterator[Page]:
+async def page(window: BrowserContext, ground: Ground) -> AsyncIterator[Page]:
     """The open playground; anything it writes to the console as an error fails the test, but that it was refused."""
     complaints: list[str] = []
 
@@ -72,13 +93,14 @@ async def page(browser: Browser, ground: Ground) -> AsyncIterator[Page]:
         if message.type == "error" and "status of 400" not in message.text:
             complaints.append(message.text)
 
-    page = await browser.new_page(viewport=DESK)
+    page = await window.new_page()
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.on("console", heard)
     await page.goto(ground.url)
     await expect(page.locator(".link")).to_have_text("live")
     yield page
     await page.close()
+    await window.clear_permissions()
     assert complaints == []
 
 
