@@ -32,6 +32,7 @@ INSTALLATION = "TESTINSTALLS"
 
 _numbers = count(1)
 _NAMED = f"INSERT INTO installation VALUES (1, '{INSTALLATION}')"
+_COUNTED_ANEW = "SELECT setval(format('%I', sequencename)::regclass, 1, false) FROM pg_sequences"
 _FAST = ("fsync", "synchronous_commit", "full_page_writes")
 """What makes PostgreSQL survive a power cut; a test run need not."""
 
@@ -147,8 +148,9 @@ async def sqlite_url(sqlite_template: Path, tmp_path: Path) -> str:
 @pytest.fixture
 async def postgres_url(postgres_server: PostgresTestServer, postgres_database: str) -> str:
     """A migrated, empty PostgreSQL database; its tables and settings are to be left as they are."""
-    tables = ", ".join(table.name for table in metadata.sorted_tables)
-    await postgres_server.execute(f"TRUNCATE {tables} RESTART IDENTITY", _NAMED, database=postgres_database)
+    # To truncate them would make a hundred new files, which takes four times as long.
+    emptied = ";".join(f"DELETE FROM {table.name}" for table in reversed(metadata.sorted_tables))
+    await postgres_server.execute(emptied, _COUNTED_ANEW, _NAMED, database=postgres_database)
     return postgres_server.url(postgres_database)
 
 
