@@ -23,7 +23,7 @@ from tests.architecture.code_stats import (
 
 LIMITS: Final = {
     "files": 379,
-    "lines": 107_335,
+    "lines": 107_402,
     "one_importer": 17.8,
     "duplicate_classes": 0,
     "no_verb": 5.5,

@@ -53,65 +53,52 @@ from gateway.telemetry.metrics import (
 
 
 @dataclass(frozen=True, slots=True)
-class GaugeRow:
-    """One row of the table: a name for ever, what it counts, by which label it is split."""
+class MetricRow:
+    """One row of the table: a name for ever, to which Prometheus adds `_total` if it only grows; what it counts, by
+    which label it is split."""
 
     name: str
     meaning: str
     label: str = ""
+    family: type[GaugeMetricFamily | CounterMetricFamily] = GaugeMetricFamily
 
     def of(self, value: float) -> Metric:
-        """Return the gauge with its one value."""
-        return GaugeMetricFamily(self.name, self.meaning, value=value)
+        """Return the metric with its one value."""
+        return self.family(self.name, self.meaning, value=value)
 
     def by_label(self, values: Mapping[str, float]) -> Metric:
-        """Return the gauge with one value for each value of its label."""
-        family = GaugeMetricFamily(self.name, self.meaning, labels=[self.label])
+        """Return the metric with one value for each value of its label."""
+        family = self.family(self.name, self.meaning, labels=[self.label])
         for name, value in sorted(values.items()):
             family.add_metric([name], value)
         return family
 
 
-@dataclass(frozen=True, slots=True)
-class BusCounterRow:
-    """Names a figure of the bus that only grows; Prometheus adds `_total` to the name."""
-
-    name: str
-    meaning: str
-    label: str
-
-    def by_label(self, values: Mapping[str, float]) -> Metric:
-        """Return the counter with one value for each value of its label."""
-        family = CounterMetricFamily(self.name, self.meaning, labels=[self.label])
-        for name, value in sorted(values.items()):
-            family.add_metric([name], value)
-        return family
-
-
-QUEUE_MESSAGES: Final = GaugeRow("trivet_queue_messages", "Messages that wait for an answer, running turns included.")
-QUEUE_AGE: Final = GaugeRow(
+QUEUE_MESSAGES: Final = MetricRow("trivet_queue_messages", "Messages that wait for an answer, running turns included.")
+QUEUE_AGE: Final = MetricRow(
     "trivet_queue_age_seconds", "How long the oldest message has waited, of the lanes that are next; 0 if none waits."
 )
-LANES_READY: Final = GaugeRow("trivet_lanes_ready", "Lanes that wait for a free agent worker.")
-LANES_RUNNING: Final = GaugeRow("trivet_lanes_running", "Lanes in which a turn runs.")
-LANES_DELAYED: Final = GaugeRow(
+LANES_READY: Final = MetricRow("trivet_lanes_ready", "Lanes that wait for a free agent worker.")
+LANES_RUNNING: Final = MetricRow("trivet_lanes_running", "Lanes in which a turn runs.")
+LANES_DELAYED: Final = MetricRow(
     "trivet_lanes_delayed", "Lanes that wait for a moment to come: a retry, a settling time."
 )
-DEAD_LETTERS: Final = GaugeRow("trivet_dead_letters", "Messages that could not be answered and were put aside.")
-AGENT_WORKERS: Final = GaugeRow("trivet_agent_workers", "Agent processes that are alive.")
-REPLIES_UNSENT: Final = GaugeRow(
+DEAD_LETTERS: Final = MetricRow("trivet_dead_letters", "Messages that could not be answered and were put aside.")
+AGENT_WORKERS: Final = MetricRow("trivet_agent_workers", "Agent processes that are alive.")
+REPLIES_UNSENT: Final = MetricRow(
     "trivet_replies_unsent", "Committed replies that a channel has not sent yet.", "channel"
 )
-CHANNEL_CONNECTED: Final = GaugeRow(
+CHANNEL_CONNECTED: Final = MetricRow(
     "trivet_channel_connected", "1 while the channel is connected to its platform.", "channel"
 )
-OUTBOX_AMBIGUOUS: Final = BusCounterRow(
+OUTBOX_AMBIGUOUS: Final = MetricRow(
     "trivet_outbox_ambiguous",
     "Messages sent again although an earlier attempt may have arrived.",
     "channel",
+    CounterMetricFamily,
 )
-BUS_UP: Final = GaugeRow("trivet_bus_up", "1 while the bus answers; without it the other figures are missing.")
-DATABASE_UP: Final = GaugeRow("trivet_database_up", "1 while the database answers and its schema is ours.")
+BUS_UP: Final = MetricRow("trivet_bus_up", "1 while the bus answers; without it the other figures are missing.")
+DATABASE_UP: Final = MetricRow("trivet_database_up", "1 while the database answers and its schema is ours.")
 
 GAUGES: Final = (
     QUEUE_MESSAGES,
