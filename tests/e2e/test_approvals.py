@@ -104,6 +104,7 @@ async def test_an_approval_is_pressed_and_the_tool_runs(lively: Town, tmp_path: 
     assert [note.read_text() for note in notes(tmp_path)] == ["hello"]
 
 
+@pytest.mark.long_on("discord", "slack")
 async def test_what_is_always_approved_in_a_place_is_asked_about_again_once_that_is_taken_back(
     lively: Town, tmp_path: Path
 ) -> None:
@@ -123,6 +124,7 @@ async def test_what_is_always_approved_in_a_place_is_asked_about_again_once_that
     await asked(lively, place)
 
 
+@pytest.mark.long_on("discord", "slack")
 async def test_a_denial_is_pressed_in_a_group_where_others_only_look_on(lively: Town, tmp_path: Path) -> None:
     """Who pressed is known from the platform: another person is told so, in private, and changes nothing."""
     async with lively.watched() as events:
@@ -157,6 +159,7 @@ async def test_a_press_is_acknowledged_however_often_and_whatever_it_says(lively
     assert await lively_answer(lively, place)
 
 
+@pytest.mark.long_on("discord", "slack")
 async def test_whoever_presses_too_fast_is_told_and_can_press_again(
     town: Town, bus: RedisBus, sqlite_store: Store, tmp_path: Path, raw_redis: Any
 ) -> None:

@@ -111,6 +111,7 @@ def strangers(town: Town, *names: str) -> list[tuple[Person, Place]]:
     return [(person, town.dm(person)) for person in people]
 
 
+@pytest.mark.long_on("discord", "slack")
 async def test_who_speaks_while_the_bus_is_full_is_answered_once_there_is_room(
     town: Town, small: Small, caplog: pytest.LogCaptureFixture
 ) -> None:

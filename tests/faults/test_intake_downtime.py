@@ -107,6 +107,7 @@ async def test_a_failed_resume_loses_no_group_that_goes_on_talking(bus: RedisBus
         assert await town.until_answers(3, town.group) == ["echo: one", "echo: two", "echo: three"]
 
 
+@pytest.mark.long_on("slack")
 async def test_strangers_who_speak_while_nobody_listens_are_answered(town: Town, bus: RedisBus) -> None:
     """Discord cannot be asked for its direct chats; its gateway remembers for some minutes who wrote in one."""
     async with EchoAgent(bus).at_work():
@@ -121,6 +122,7 @@ async def test_strangers_who_speak_while_nobody_listens_are_answered(town: Town,
             await town.stays_silent(3)
 
 
+@pytest.mark.long_on("slack")
 async def test_a_full_queue_keeps_every_message_and_says_so(town: Town, valkey_url: str) -> None:
     """Who comes when there is no room is told that he waits, and is answered when there is."""
     bus = await open_bus(valkey_url, queue_messages_max=1)
@@ -144,6 +146,7 @@ async def test_a_full_queue_keeps_every_message_and_says_so(town: Town, valkey_u
         await bus.close()
 
 
+@pytest.mark.long_on("slack")
 async def test_an_emptied_server_brings_back_no_old_talk(town: Town, bus: RedisBus, raw_redis: Any) -> None:
     """Marks and offsets are gone. Telegram still has what nobody confirmed; the others begin anew."""
     dm = town.dm(town.ann)
