@@ -17,6 +17,7 @@ from gateway.scrub.judge import (
     Bond,
     is_jumble,
     is_pass_phrase,
+    is_random,
     is_reference,
     is_secret,
     is_unspoken,
@@ -98,6 +99,11 @@ _BARE_REST: Final = re.compile(f"{_BARE}+")
 _TRAILING: Final = re.compile(r"[.,;:)\]}>*|?~]+\Z|(?<=[A-Za-z0-9])_{1,2}\Z")
 _NEXT_PAIR: Final = re.compile(r"[;,&](?=[A-Za-z_][\w. -]{0,30}[=:])|\\u0026|&amp;", re.ASCII)
 _NEXT_THING: Final = re.compile(r"[;,|&]|\\u0026")
+NEXT_SECRET: Final = re.compile(
+    r"[()\[\]{}]|/{0,2}(?:https?|wss?|s?ftps?|smtps?|postgres(?:ql)?|mysql|mongodb|rediss?|amqps?)(?:\+\w{1,9})?://"
+)
+"""What a value without quotes may be glued to, and what no value that was drawn at random holds."""
+
 _LINE_ENDS: Final = ("", "\n", "\r", "`", "<", "\\", "。", "，")
 
 
@@ -154,6 +160,7 @@ _OF_PAIRS: Final = frozenset(["auth", "networkcredential", "passwordauthenticati
 _JUDGED_CHARS: Final = 96
 """A longer value is judged by its beginning."""
 
+_BEFORE_NEXT_CHARS_MIN: Final = 8
 _NAMED_KEY_CHARS_MIN: Final = 16
 """Somebody's key (`acme_key`), not any key, may be shorter than the judge asks of a vague word."""
 
@@ -465,12 +472,25 @@ class AnnouncedValue(State):
         if self._needs_end_tag and not self._is_below and not text.startswith(("</", "]]"), stop):
             return StepResult(at, is_over=True)
         is_quoted = bool(self._quote) or (self._word.is_constant and is_assigned)
-        value = text[at : min(stop, at + _JUDGED_CHARS)]
-        if (not self._quote and is_reference(value)) or not self._is_secret(value, is_quoted=is_quoted):
-            return StepResult(at, is_over=True)
+        if not self._is_cut(text[at : min(stop, at + _JUDGED_CHARS)], is_quoted=is_quoted):
+            stop = self._before_next(text, at, stop)
+            if stop == at or not self._is_cut(text[at : min(stop, at + _JUDGED_CHARS)], is_quoted=is_quoted):
+                return StepResult(at, is_over=True)
         if stop == at + VALUE_CHARS_MAX:
             stop = overlong_end(text, stop, end)
         return StepResult(stop, is_over=True, cut=SecretSpan(at, stop, _kind(self._family)))
+
+    @staticmethod
+    def _before_next(text: str, at: int, stop: int) -> int:
+        """Return where a value ends that something is glued to which is none of it; `at` if nothing is."""
+        behind = NEXT_SECRET.search(text, at + _BEFORE_NEXT_CHARS_MIN, stop)
+        if behind is None:
+            return at
+        stop = without_followers(text, at, behind.start(), is_personal=False, is_assigned=True)
+        return stop if behind.group().endswith("/") or is_random(text[at:stop]) else at
+
+    def _is_cut(self, value: str, *, is_quoted: bool) -> bool:
+        return not (not self._quote and is_reference(value)) and self._is_secret(value, is_quoted=is_quoted)
 
     def _is_secret(self, value: str, *, is_quoted: bool) -> bool:
         is_somebodys = self._is_named and self._family is KeywordFamily.VAGUE and len(value) >= _NAMED_KEY_CHARS_MIN

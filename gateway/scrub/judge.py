@@ -153,6 +153,11 @@ def is_unspoken(word: str) -> bool:
     return len(word) >= _UNSPOKEN_CHARS_MIN and word.isascii() and UNSPOKEN.search(word) is not None
 
 
+def is_random(value: str) -> bool:
+    """Tell whether letters and digits, or letters and signs, are mixed as in no word and no name."""
+    return any(map(str.isdigit, value)) and any(map(str.isalpha, value)) and not is_wordy(value)
+
+
 def is_pass_phrase(value: str) -> bool:
     """Judge a quoted value of several words: tell whether it is a phrase nobody would say."""
     words = value.split()

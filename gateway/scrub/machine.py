@@ -25,7 +25,7 @@ from gateway.scrub.placeholder import Placeholders
 from gateway.scrub.rules import RuleBook, SecretSpan
 from gateway.scrub.states import Candidate, KeyBlock, State, ValueBeforeKeyword
 from gateway.scrub.view import CONTEXT_CHARS, RUN_CHARS_MAX, View, closed_until
-from gateway.scrub.words import Announcement
+from gateway.scrub.words import Announcement, swallowed
 from gateway.scrub.wrapped import WrappedTokens
 
 _REST_OF_SECRET: Final = re.compile(r"[A-Za-z0-9+/=_.~-]+", re.ASCII)
@@ -88,6 +88,7 @@ class Machine:
         self._out: list[str] = []
         self._state: State | None = None
         self._due: RuledLines | None = None
+        self._swallowed: Announcement | None = None
         self._at = 0
         self._closed = 0
         self._seen = 0
@@ -273,6 +274,11 @@ class Machine:
 
     def _begin(self, text: str, end: int, ahead: Lookahead) -> bool:
         """Go to the next thing that matters. False: there is none up to `end`."""
+        word, self._swallowed = self._swallowed, None
+        limit = ahead.spans[-1].start if ahead.spans else end
+        if word is not None and word.start < self._at <= word.end <= limit:
+            self._at, self._state = word.end, opened_by(word, text)
+            return True
         opening = ahead.next_opening(end)
         next_at = opening.at if opening else ahead.spans[-1].start if ahead.spans else end
         due_at = max(self._due.due_at or 0, self._at) if self._due is not None else end
@@ -385,6 +391,7 @@ class Machine:
         self._last_cut_end_raw = end
         self._given_raw = end
         self._at = span.end
+        self._swallowed = swallowed(text, self._lower(), span.start, span.end)
         if not self._is_inner:
             self._meet(text, span)
 

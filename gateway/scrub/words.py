@@ -35,10 +35,16 @@ _ARGUMENT: Final = re.compile(r"[\w)\]]\(\s?\\*[\"'][\w.-]*\Z")
 _HEADING: Final = re.compile(r"(?:\A|\n)[^\w\n]{0,4}\Z")
 _NAMED: Final = re.compile(r"[a-z0-9][_.-]\Z")
 _HEADER: Final = re.compile(r"authorization[\"'\]\\]{0,6}\s{0,3}[:=,>]{1,2}\s{0,3}[\"'`\\bfu]{0,5}\Z")
+_ASSIGNS: Final = re.compile(r":|=[^\s=\"'\\]")
 _ENCODED: Final = re.compile(r"[A-Za-z0-9+/]{1,48}", re.ASCII)
 _ENCODED_CHARS_MIN: Final = 36
 _ENCODED_KINDS: Final = (re.compile("[a-z]"), re.compile("[A-Z]"), re.compile("[0-9]"))
 
+_SWALLOWED_CHARS_MAX: Final = 24
+_SWALLOWED_CHARS_MIN: Final = 3
+"""Shorter words stand at the end of random characters by chance."""
+
+_IDENTIFIER_BEFORE: Final = re.compile(r"[^\W\d]*[_-]*\Z")
 _TOKENS: Final = frozenset(["token", "tokens"])
 _FIRST_SPACED_BREAK: Final = "\u2e80"
 """Scripts from here on write without spaces between words."""
@@ -240,7 +246,7 @@ def announcements(
             continue
         if family in _OF_VALUES and _announces_again(lowered, stop, end):
             continue
-        if word.isascii() and _is_encoded(text, max(begins, floor), at, stop):
+        if word.isascii() and _is_encoded(text, max(begins, floor), at, stop) and not _ASSIGNS.match(text, stop, end):
             continue
         if _MENTIONED.search(before):
             continue
@@ -275,6 +281,27 @@ def announcements(
             is_heading=_HEADING.search(before) is not None,
             is_named=_NAMED.search(before) is not None or (before[-1:].isalnum() and before.isascii()),
         )
+
+
+def swallowed(text: str, lowered: str, start: int, stop: int) -> Announcement | None:
+    """The announcing word that the secret `text[start:stop]` ends with or inside of: it was glued to the secret, and
+    belongs to what follows (`…x7Cookie: session=`). It counts only where a sign or an "is" says so."""
+    zone = max(start + 1, stop - _SWALLOWED_CHARS_MAX)
+    for found in _glued_word().finditer(lowered, zone, stop + _SWALLOWED_CHARS_MAX):
+        at, end, sign_end = found.start(), found.end("ending"), found.end()
+        if at < stop <= sign_end and (end - at >= _SWALLOWED_CHARS_MIN or text[at - 1] in "_-"):
+            before = _IDENTIFIER_BEFORE.search(text, zone, at)
+            begins = at if before is None or text[at - 1].isalnum() else before.start()
+            for word in announcements(text, lowered, [found.span("word")], end, frozenset([begins])):
+                return word._replace(end=max(stop, word.end), needs_sign=end >= stop)
+    return None
+
+
+@cache
+def _glued_word() -> re.Pattern[str]:
+    families = (*_OF_VALUES, KeywordFamily.COOKIE, KeywordFamily.COMMAND)
+    words = trie_pattern(word for word, (family, _) in vocabulary().announcing.items() if family in families)
+    return re.compile(f"(?P<word>{words})(?P<ending>{_ENDING.pattern})[=:]?")
 
 
 def _is_encoded(text: str, begins: int, at: int, stop: int) -> bool:
@@ -335,7 +362,8 @@ def _goes_back(text: str, start: int) -> bool:
     if start == 0:
         return False
     preceding = text[start - 1]
-    return _is_letter(preceding) and not (preceding.islower() and text[start].isupper())
+    is_hump = text[start].isupper() and (preceding.islower() or text[start + 1 : start + 2].islower())
+    return _is_letter(preceding) and not is_hump
 
 
 def _is_letter(char: str) -> bool:
