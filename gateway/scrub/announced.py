@@ -14,6 +14,7 @@ from typing import Final
 
 from gateway.scrub.judge import (
     CREDENTIAL_CHARS_MIN,
+    MASKED,
     Bond,
     is_jumble,
     is_pass_phrase,
@@ -65,6 +66,9 @@ TYPE_SIGN: Final = re.compile(r"&str\b|!!\w{1,12}\Z|&[a-z_]{1,12}\Z|\[\d{0,4}\](
 WORD: Final = re.compile(
     r"(?!(?:[^\W\d_]+-){3})[^\W\d_](?:[^\W\d_]|['-](?=[^\W\d_])){0,23}(?=[:=,.;?!]?\Z|(?:\*\*|:\*\*|\")\Z)"
 )
+ANOTHER_NAME: Final = re.compile(r"[a-z]{2,}(?:[A-Z][a-z]*)+")
+"""`credentialsId`: what is assigned is its value."""
+
 PHRASE: Final = re.compile(r"[a-z]{4,12}(?:-[a-z]{4,12}){2,}\b")
 THING: Final = re.compile(r"\d[A-Z]{1,3}(?=:?\Z)")
 """`2FA`, which no word is."""
@@ -161,6 +165,8 @@ _JUDGED_CHARS: Final = 96
 """A longer value is judged by its beginning."""
 
 _BEFORE_NEXT_CHARS_MIN: Final = 8
+_NAME: Final = re.compile(r"[\w.-]+\Z")
+_NAME_CHARS_MAX: Final = 64
 _NAMED_KEY_CHARS_MIN: Final = 16
 """Somebody's key (`acme_key`), not any key, may be shorter than the judge asks of a vague word."""
 
@@ -379,7 +385,7 @@ class AnnouncedValue(State):
         is_phrase = PHRASE.match(text, at, unit) is not None
         if self._is_below or (self._bond == Bond.ASSIGNED and (is_phrase or self._rest_read or self._word.is_constant)):
             return at
-        return self._pass_filler(word.group(), word.end(), at)
+        return self._pass_filler(text, word.group(), word.end(), at)
 
     def _pass_complement(self, end: int) -> int:
         """Pass what the secret is for (`for the mail server`); it does not loosen the bond."""
@@ -390,7 +396,7 @@ class AnnouncedValue(State):
             self._needs_sign = self._needs_sign and self._family is KeywordFamily.PERSONAL
         return end
 
-    def _pass_filler(self, word: str, end: int, at: int) -> int | None:
+    def _pass_filler(self, text: str, word: str, end: int, at: int) -> int | None:
         words = vocabulary()
         lowered = word.lower()
         if is_announcing(lowered):
@@ -402,10 +408,17 @@ class AnnouncedValue(State):
             self._bond_of_complement = self._bond if lowered in words.complements else None
             self._bond = Bond.SAID
             return end
-        if self._rest_read.startswith("-") or (
-            self._bond_of_complement is None
-            and words.denies_after.fullmatch(lowered)
-            and not (self._bond >= Bond.SAID and lowered in words.carries)
+        is_other_name = (
+            self._bond_of_complement is None and ANOTHER_NAME.fullmatch(word) and text[end : end + 1] in (":", "=")
+        )
+        if (
+            is_other_name
+            or self._rest_read.startswith("-")
+            or (
+                self._bond_of_complement is None
+                and words.denies_after.fullmatch(lowered)
+                and not (self._bond >= Bond.SAID and lowered in words.carries)
+            )
         ):
             return None
         is_plain = word.islower() or word.istitle() or word.isupper()
@@ -472,6 +485,8 @@ class AnnouncedValue(State):
         if self._needs_end_tag and not self._is_below and not text.startswith(("</", "]]"), stop):
             return StepResult(at, is_over=True)
         is_quoted = bool(self._quote) or (self._word.is_constant and is_assigned)
+        if self._repeats_its_name(text, at, stop):
+            return StepResult(at, is_over=True)
         if not self._is_cut(text[at : min(stop, at + _JUDGED_CHARS)], is_quoted=is_quoted):
             stop = self._before_next(text, at, stop)
             if stop == at or not self._is_cut(text[at : min(stop, at + _JUDGED_CHARS)], is_quoted=is_quoted):
@@ -480,11 +495,17 @@ class AnnouncedValue(State):
             stop = overlong_end(text, stop, end)
         return StepResult(stop, is_over=True, cut=SecretSpan(at, stop, _kind(self._family)))
 
+    def _repeats_its_name(self, text: str, at: int, stop: int) -> bool:
+        """Tell whether the value is the name that it is assigned to, in another spelling (`API_KEY = "api-key"`)."""
+        begun_at = self._begun_at
+        name = _NAME.search(text, max(0, begun_at - _NAME_CHARS_MAX), begun_at)
+        return name is not None and _squeezed(name.group() + self._rest_read).endswith(_squeezed(text[at:stop]))
+
     @staticmethod
     def _before_next(text: str, at: int, stop: int) -> int:
         """Return where a value ends that something is glued to which is none of it; `at` if nothing is."""
         behind = NEXT_SECRET.search(text, at + _BEFORE_NEXT_CHARS_MIN, stop)
-        if behind is None:
+        if behind is None or MASKED.match(text, behind.start()):
             return at
         stop = without_followers(text, at, behind.start(), is_personal=False, is_assigned=True)
         return stop if behind.group().endswith("/") or is_random(text[at:stop]) else at
@@ -516,6 +537,8 @@ class AnnouncedValue(State):
             if self._word.word == "authorization":
                 self._family, self._bond = KeywordFamily.SCHEME, Bond.SAID
         value = text[at:stop]
+        if self._repeats_its_name(text, at, stop):
+            return StepResult(at, is_over=True)
         if is_jumble(value) and not value.startswith("-----"):
             is_cut = True
         elif any(char.isspace() for char in value):
@@ -533,6 +556,10 @@ class AnnouncedValue(State):
         self._is_pair_open, self._quote = False, ""
         self._family, self._bond, self._is_argument = KeywordFamily.PERSONAL, Bond.ADJACENT, True
         return closing.end()
+
+
+def _squeezed(name: str) -> str:
+    return "".join(filter(str.isalnum, name)).lower()
 
 
 def _kind(family: KeywordFamily) -> str:

@@ -45,10 +45,22 @@ _CALL: Final = re.compile(
     re.ASCII,
 )
 _HASH: Final = re.compile(
-    r"MII(?![A-Za-z0-9+/]{3}IBA|CX|BO|BV)[A-Za-z0-9+/]{20}|sha-?\d+[:-]|md5:|\$\d?[a-z]{1,8}\d?[a-z]?\$|\{[A-Z0-9]+\}|pbkdf2|argon2|bcrypt|scrypt",
+    r"MII(?![A-Za-z0-9+/]{3}IBA|CX|BO|BV)[A-Za-z0-9+/]{20}|sha-?\d+[:-]|md5:|\$\w{1,12}\$|\{[A-Z0-9]+\}|pbkdf2|argon2|bcrypt"
+    r"|scrypt|scram-sha|vault:v\d|\$ansible_vault;|enc\(|U2FsdGVkX1",
     re.IGNORECASE,
 )
-_MASKED: Final = re.compile(r"[*•xX.…_#?-]{3,}\Z|.{0,4}[*•]{3,}|<?\[?(?:redacted|removed|hidden)", re.IGNORECASE)
+"""Certificates, hashes, and what is encrypted already."""
+
+_ALGORITHM: Final = re.compile(
+    r"(?:aes(?:wrap)?|3?des(?:3|-ede3?)?|rsa|ecdsa|ed25519|camellia|aria|sm[234]|x?chacha20|x?salsa20|blowfish|twofish|rc[245]|hmac"
+    r"|pbes?[12]?|pbe\w*|hs\d+|rs\d+|es\d+|ps\d+)"
+    r"(?:[-_/+](?:gcm|cbc|ecb|ctr|ccm|cfb|ofb|xts|siv|kw|poly1305|a?\d{2,4}(?:kw|gcm\w*)?|hs\d+|sha\d*|oaep\w*|pkcs\w*|(?:no)?padding"
+    r"|with\w*|sha-?\d+\w*|\d+and\w*))*",
+    re.IGNORECASE,
+)
+"""`AES-256-GCM`, `RSA/ECB/OAEPWithSHA-256AndMGF1Padding`"""
+
+MASKED: Final = re.compile(r"[*•xX.…_#?-]{3,}\Z|.{0,4}[*•]{3,}|<?\[?(?:redacted|removed|hidden)", re.IGNORECASE)
 _REGEX: Final = re.compile(r"\(\?[=!:<]|\[\^?[aA0]-[zZ9]|\{\d+,\d*\}[$/\"']|A-Z\d?0-9|A-Za-z")
 """A pattern that passwords must match."""
 
@@ -78,6 +90,7 @@ _REFERRING: Final = "@:$%‹›"
 _DIGEST: Final = re.compile(r"(?:[0-9a-f]{40}|(?:[A-Za-z][\w.]*[-/])+[0-9a-f]{7,64})", re.ASCII)
 """Behind a mere `key:`, a commit or the key of a cache."""
 
+_LONG_NUMBER: Final = re.compile(r"(?<![A-Za-z0-9])\d{5,12}(?![A-Za-z0-9])")
 _HEX: Final = re.compile(r"(?:0x)?[0-9a-fA-F]+")
 _MAIL: Final = re.compile(r"[\w.+-]+@(?:[\w-]+(?:\.[A-Za-z]{2,})+|\d{1,3}(?:\.\d{1,3}){3})")
 _NAME_AND_VALUE: Final = re.compile(r"-{0,2}([A-Za-z_][\w.]{2,40})!?==?[^\s=]", re.ASCII)
@@ -98,6 +111,7 @@ _WORDS: Final = re.compile(r"[a-z]{3,12}(?:-[a-z]{3,12}){3,9}", re.ASCII)
 
 _FULL_SIZE_CHARS: Final = 32
 _FULL_SIZE_DISTINCT: Final = 10
+_HELD_DOWN: Final = re.compile(r"(\w)\1{11,}")
 _ALPHABET: Final = re.compile("abcdefghijklm|opqrstuvwxyz", re.IGNORECASE)
 _NUMBER_CHARS: Final = range(15, 25)
 """A number of this length behind `token =` is no count, no date and no time."""
@@ -171,7 +185,9 @@ def is_pass_phrase(value: str) -> bool:
 
 def _is_stand_in(value: str, *, is_quoted: bool) -> bool:
     lowered = value.lower()
-    if lowered.strip(_REFERRING) in vocabulary().stand_ins or _MASKED.match(value) or _HASH.match(value):
+    if lowered.strip(_REFERRING) in vocabulary().stand_ins or MASKED.match(value) or _HASH.match(value):
+        return True
+    if _ALGORITHM.fullmatch(value):
         return True
     if any(map(is_announcing, re.split("[-_.]", lowered))) and lowered.replace("-", "").replace("_", "").isalpha():
         return True
@@ -286,7 +302,10 @@ def is_jumble(value: str) -> bool:
 
 
 def _is_counted(value: str) -> bool:
-    """Tell whether a value is typed along the alphabet and shorter than a key: a full-sized one may be in real use."""
+    """Tell whether a value is typed along the alphabet and shorter than a key: a full-sized one may be in real use, if
+    it is not one key held down."""
+    if (held := _HELD_DOWN.search(value)) and 2 * len(held.group()) > len(value):
+        return True
     is_full_size = len(value) >= _FULL_SIZE_CHARS and len(set(value)) >= _FULL_SIZE_DISTINCT
     return is_counted(value) and not (is_full_size and not _ALPHABET.search(value))
 
@@ -304,7 +323,7 @@ def _is_made(value: str) -> bool:
         and UNSPOKEN.search(value)
     ):
         return True
-    if is_wordy(value) or all(_is_name(piece) for piece in re.split(r"[-_./:=@?]", value)):
+    if is_wordy(_LONG_NUMBER.sub("0", value)) or all(_is_name(piece) for piece in re.split(r"[-_./:=@?]", value)):
         return False
     if any(char.isdigit() for char in value):
         return any(char.isalpha() for char in value)

@@ -35,6 +35,9 @@ Check = Callable[[str], bool]
 _PERIOD_MAX: Final = 16
 _STAND_IN_WORDS: Final = ("example", "sample", "placeholder", "changeme", "redacted", "replace", "insert")
 _STAND_IN_SIGNS: Final = ("...", "***", "####", "xxxx", "XXXX")
+_MASKS: Final = "####"
+"""What goes on so was hidden before it came here."""
+
 _YOURS: Final = re.compile("(?:your|YOUR|Your)(?=[-_ A-Z])")
 _COUNTED: Final = ("123456789", "abcdefgh", "ABCDEFGH")
 _WORDLIKE: Final = re.compile(
@@ -355,7 +358,7 @@ class SecretRule:
             stop = rest.end()
         while run[stop - 1] == ".":
             stop -= 1
-        return SecretSpan(start, stop, self.id)
+        return None if run.startswith(_MASKS, stop) else SecretSpan(start, stop, self.id)
 
     def may_go_on(self, run: str, at: int) -> bool:
         """Tell whether more text behind the run can make a token of what is none yet at `at`."""

@@ -177,7 +177,7 @@ def vocabulary() -> Vocabulary:
         certain_before=re.compile(f"(?:{trie_pattern(around['certain_before'])})[-_. ’'`\"]{{0,2}}\\Z"),
         denies_before=re.compile(f"(?:{trie_pattern(around['denies_before'])})[-_. ]?\\Z"),
         denies_token=re.compile(f"(?:{trie_pattern(around['denies_token'])})[-_. ]?\\Z"),
-        denies_after=re.compile(f"[_-]?(?:{'|'.join(around['denies_after'])})", re.IGNORECASE),
+        denies_after=re.compile(f"[._-]?(?:{'|'.join(around['denies_after'])})", re.IGNORECASE),
         denies_after_cjk=re.compile(trie_pattern(around["denies_after_cjk"])),
         says_cjk=re.compile(f"(?:{trie_pattern(around['says_cjk'])})\\Z"),
         certain_after=frozenset(around["certain_after"]),

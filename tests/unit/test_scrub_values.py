@@ -119,6 +119,22 @@ loginUrl: "/auth/login/callback"
 s.password_validator.validate(value)
 s.token_endpoint_auth_method = "client_secret_basic"
 def test_password_reset_sends_an_email_to_the_user_2():
+password: "AES-256-GCM"
+password: "PBES2-HS256+A128KW"
+password: "RSA/ECB/OAEPWithSHA-256AndMGF1Padding"
+password: "$ANSIBLE_VAULT;1.2;AES256;dev"
+password: "ENC(VeryLongEncryptedPayload123==)"
+password: "vault:v1:AbCdEfGhIjKlMnOpQrStUvWxYz012345"
+password: "$argon2id$v=19$m=65536,t=3,p=4$YWJj$ZGVm"
+password: "SCRAM-SHA-512$4096:c2FsdA==$c3RvcmVkOnNlcnZlcg=="
+withCredentials([usernamePassword(credentialsId: '29f63271-dc2f-4734-8221-5b31b5169bac')])
+dev.credentials.url=dev-lb1.api.f4ke.com:5215
+keyVaultToStoreSecrets: cmp2-qat-1208358310
+pub const SN_id_Gost28147_89_None_KeyMeshing = "id-Gost28147-89-None-KeyMeshing"
+publicToken = "9Cnzj4p4WGeKLs1Pt8QuKUpRKfFLfRYC9AIKjbJTWit"
+csrf-token=Mj2qykJO5rELyHgezQ69nzUX0i3OH67V7+V4eUrLfpuyOuxmiW9rhROG
+SERVICE_SECRET_KEY=srv_production_00000000000000000000000000000000
+"token": "xoxp-572370529330-573807301142-572331691188-####################"
 it('should reset password2 when token is valid', async () => {
 credentials: AwsCredentialIdentityProvider
 private final PasswordEncoder passwordEncoder;

@@ -18,13 +18,16 @@ import sys
 import tarfile
 import tempfile
 import zipfile
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import yaml
 
+from gateway.contracts.messages import Finding
 from gateway.scrub import Scrubber
+from gateway.scrub.own_rules import entropy
 from tests.bench.scrub.goal import percent, shortened
 from tests.bench.scrub.peers.contest import HERE, answers_of
 from tests.parts.environments import interpreter
@@ -49,6 +52,18 @@ _NO_SECRET: Final = re.compile(
 _LITERAL: Final = re.compile(
     r'(?<=[{,\n\t ])(?<!\+ )(?:`(?P<raw>[^`]+)`|(?P<quoted>"(?:[^"\\\n]|\\.)+"))(?=,|\}|$)', re.M
 )
+_SECRET_NAME: Final = re.compile(
+    r"(?i)(?:key|token|secret|pat|assemblyai|cloudsmith|initialize\(token|kubeconfig)\w*[\"']?\s*[:=]\s*[\"']?\Z"
+)
+_DRAWN_CHARS_MIN: Final = 10
+_DRAWN_BITS_MIN: Final = 2.5
+ON_PURPOSE: Final[Mapping[str, str]] = {
+    "a vendor's form": "whole, cut or of another length: who pastes one made a typing error, or it is real",
+    "a drawn value under the name of a secret": "other rules' keys; the same authors write such for what must be found",
+    "a password in a URL": "no example says that it is one",
+}
+"""What we alter and mean to, in what people send; by what was found, and by no list of cases."""
+
 _COMMENT: Final = re.compile(r"^\s*//.*$", re.M)
 _EXAMPLES: Final = re.compile(rb"\n    examples:\n((?:      [^\n\0]*\n|\n)+)")
 _COMMANDS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -150,6 +165,34 @@ def found_by(name: str, texts: Sequence[str]) -> list[bool]:
     return [clean != text for text, (clean, _) in zip(texts, answers_of(name)(texts), strict=True)]
 
 
+def purpose_of(text: str, found: Finding) -> str | None:
+    """Return the row of `ON_PURPOSE` that an alarm belongs to; None: it is a mistake."""
+    if found.rule == "url/userinfo":
+        return "a password in a URL"
+    if not found.rule.startswith("named"):
+        return "a vendor's form"
+    value = text[found.start : found.end]
+    is_drawn = len(value) >= _DRAWN_CHARS_MIN and entropy(value) >= _DRAWN_BITS_MIN and any(map(str.isdigit, value))
+    is_named = _SECRET_NAME.search(text, 0, found.start) is not None
+    return "a drawn value under the name of a secret" if is_drawn and is_named else None
+
+
+def _purposes(texts: Sequence[str]) -> None:
+    """Print what we alter among harmless texts: on purpose, with the reason, and by mistake."""
+    scrubber, purposes, mistakes = Scrubber(), Counter[str](), list[str]()
+    for text in texts:
+        whys = [purpose_of(text, found) for found in scrubber.findings(text)]
+        purposes.update(whys[:1] if all(whys) else ())
+        mistakes += [text] if not all(whys) else []
+    sys.stdout.write(
+        f"ours, altered by mistake: {len(mistakes)} of {len(texts)}, {percent(len(mistakes) / len(texts), 1)}\n"
+    )
+    for text in mistakes:
+        sys.stdout.write(f"  {shortened(text, 160)}\n")
+    for why, reason in ON_PURPOSE.items():
+        sys.stdout.write(f"on purpose, {purposes[why]:3} of {why}: {reason}\n")
+
+
 def main() -> int:
     """Print recall and false alarms of each scanner on each corpus but its own."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.scrub.peers.public", description=__doc__)
@@ -175,6 +218,7 @@ def main() -> int:
         sys.stdout.write(f"{name:16}" + "".join(cells) + "\n")
     sys.stdout.write("cases: " + ", ".join(f"{name} {len(c.secrets)} + {len(c.harmless)}" for name, c in every.items()))
     sys.stdout.write("; no package has trufflehog or noseyparker\n")
+    _purposes([text for corpus in every.values() for text in corpus.harmless])
     return 0
 
 
