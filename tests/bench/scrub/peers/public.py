@@ -182,8 +182,10 @@ def _purposes(texts: Sequence[str]) -> None:
     scrubber, purposes, mistakes = Scrubber(), Counter[str](), list[str]()
     for text in texts:
         whys = [purpose_of(text, found) for found in scrubber.findings(text)]
-        purposes.update(whys[:1] if all(whys) else ())
-        mistakes += [text] if not all(whys) else []
+        if None in whys:
+            mistakes.append(text)
+        else:
+            purposes.update(filter(None, whys[:1]))
     sys.stdout.write(
         f"ours, altered by mistake: {len(mistakes)} of {len(texts)}, {percent(len(mistakes) / len(texts), 1)}\n"
     )
