@@ -165,6 +165,7 @@ _JUDGED_CHARS: Final = 96
 """A longer value is judged by its beginning."""
 
 _BEFORE_NEXT_CHARS_MIN: Final = 8
+_QUOTES: Final = "\"'`"
 _NAME: Final = re.compile(r"[\w.-]+\Z")
 _NAME_CHARS_MAX: Final = 64
 _NAMED_KEY_CHARS_MIN: Final = 16
@@ -175,10 +176,12 @@ _NAMED_KEY_CHARS_MIN: Final = 16
 class AnnouncedValue(State):
     """State: an announcing word was read, its value is expected."""
 
-    POSITIONS = ("_begun_at",)
+    POSITIONS = ("_begun_at", "token_at")
 
     _word: Announcement
     _bond: Bond = Bond.ADJACENT
+    token_at: int | None = None
+    """Where a secret begins that is known by its own form: a value that begins there needs no judgement."""
     _family: KeywordFamily = field(init=False)
     _begun_at: int = field(init=False)
     _needs_sign: bool = field(init=False)
@@ -285,26 +288,27 @@ class AnnouncedValue(State):
         return at + 1 if self._newlines <= _NEWLINES_MAX else None
 
     def _pass_sign(self, text: str, at: int, unit: int) -> int | None:
-        if STOP.match(text, at, unit) or PLACEHOLDER.match(text, at, unit):
+        char = text[at]
+        if STOP.match(text, at, unit) or (char == "[" and PLACEHOLDER.match(text, at, unit)):
             return None
         if self._is_below and text[at - 1].isspace() and (bullet := BULLET.match(text, at, unit)):
             return bullet.end()
-        if self._bond >= Bond.SAID and (fence := FENCE.match(text, at, unit)):
+        if char in "`\\" and self._bond >= Bond.SAID and (fence := FENCE.match(text, at, unit)):
             self._is_below = True
             return fence.end()
         if self._bond == Bond.ASSIGNED and (block := BLOCK_SCALAR.match(text, at, unit)):
             return block.end()
-        if markup := TAG.match(text, at, unit) or SECTION.match(text, at, unit):
+        if char in "<&" and (markup := TAG.match(text, at, unit) or SECTION.match(text, at, unit)):
             return self._pass_markup(markup)
-        if text[at] == ",":
+        if char == ",":
             return self._pass_comma(at)
-        if assigns := ASSIGNS.match(text, at, unit):
+        if char not in _QUOTES and (assigns := ASSIGNS.match(text, at, unit)):
             self._bond = Bond.ASSIGNED
             self._needs_end_tag = assigns.group() == ">"
             return assigns.end()
-        if type_sign := TYPE_SIGN.match(text, at, unit):
+        if char in "&![" and (type_sign := TYPE_SIGN.match(text, at, unit)):
             return type_sign.end()
-        if mark := MARK.match(text, at, unit):
+        if char > "\x7f" and (mark := MARK.match(text, at, unit)):
             self._say()
             return mark.end()
         if self._bond < Bond.ASSIGNED and (loose := self._pass_loose_sign(text, at, unit)):
@@ -443,6 +447,8 @@ class AnnouncedValue(State):
 
     def _value(self, text: str, at: int, end: int, *, is_last: bool) -> StepResult | int:
         """Judge what is at `at`; return where to read on if it was only the name of a pair."""
+        if at == self.token_at and not (self._in_list or self._is_pair_open):
+            return StepResult(at, is_over=True)
         if self._word.is_spaced and at == self._begun_at + len(self._rest_read):
             return StepResult(at, is_over=True)
         if self._must_be_quoted and not self._quote:
@@ -485,12 +491,12 @@ class AnnouncedValue(State):
         if self._needs_end_tag and not self._is_below and not text.startswith(("</", "]]"), stop):
             return StepResult(at, is_over=True)
         is_quoted = bool(self._quote) or (self._word.is_constant and is_assigned)
-        if self._repeats_its_name(text, at, stop):
-            return StepResult(at, is_over=True)
         if not self._is_cut(text[at : min(stop, at + _JUDGED_CHARS)], is_quoted=is_quoted):
             stop = self._before_next(text, at, stop)
             if stop == at or not self._is_cut(text[at : min(stop, at + _JUDGED_CHARS)], is_quoted=is_quoted):
                 return StepResult(at, is_over=True)
+        if self._repeats_its_name(text, at, stop):
+            return StepResult(at, is_over=True)
         if stop == at + VALUE_CHARS_MAX:
             stop = overlong_end(text, stop, end)
         return StepResult(stop, is_over=True, cut=SecretSpan(at, stop, _kind(self._family)))
@@ -537,8 +543,6 @@ class AnnouncedValue(State):
             if self._word.word == "authorization":
                 self._family, self._bond = KeywordFamily.SCHEME, Bond.SAID
         value = text[at:stop]
-        if self._repeats_its_name(text, at, stop):
-            return StepResult(at, is_over=True)
         if is_jumble(value) and not value.startswith("-----"):
             is_cut = True
         elif any(char.isspace() for char in value):
@@ -547,7 +551,7 @@ class AnnouncedValue(State):
             is_cut = self._is_secret(value, is_quoted=True)
         if self._in_list:
             self._list_quote = self._quote
-        if is_cut:
+        if is_cut and not self._repeats_its_name(text, at, stop):
             return StepResult(stop, is_over=not self._in_list, cut=SecretSpan(at, stop, _kind(self._family)))
         if self._in_list:
             return stop

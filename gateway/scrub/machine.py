@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Final
 
 from gateway.contracts.messages import Finding
+from gateway.scrub.announced import AnnouncedValue
 from gateway.scrub.known import RULE as KNOWN
 from gateway.scrub.known import KnownValues
 from gateway.scrub.lines import LineRule, RuledLines, open_anchor
@@ -308,6 +309,9 @@ class Machine:
         """Take one step in what is open. False: it needs more text."""
         self._steps += 1
         due_at = self._interrupts(state, end)
+        if isinstance(state, AnnouncedValue):
+            is_form = bool(ahead.spans) and not ahead.spans[-1].rule.startswith(OWN)
+            state.token_at = ahead.spans[-1].start if is_form else None
         step = state.step(text, self._at, due_at or end, is_last=is_last and due_at is None)
         if due_at is not None and step.waits:
             due_at = None

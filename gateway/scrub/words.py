@@ -15,6 +15,11 @@ from typing import Final, NamedTuple
 from gateway.scrub.literals import trie_pattern
 
 _LOOK_BACK_CHARS: Final = 48
+_NEAR_CHARS: Final = 24
+"""No word beside another is longer."""
+
+_HEADING_CHARS: Final = 5
+_JOINS: Final = ("_", ".", "-")
 ENDING_CHARS_MAX: Final = 4
 _ENDING: Final = re.compile(f"[а-яё]{{0,{ENDING_CHARS_MAX}}}")
 _HUMP: Final = re.compile(r"[A-ZА-ЯЁ]?[a-zà-öø-ÿа-яё]+|[A-ZА-ЯЁ]+|[\u2e80-\ud7ff]+")
@@ -248,14 +253,15 @@ def announcements(
             continue
         if word.isascii() and _is_encoded(text, max(begins, floor), at, stop) and not _ASSIGNS.match(text, stop, end):
             continue
-        if _MENTIONED.search(before):
+        if ("{" in before or ":" in before) and _MENTIONED.search(before):
             continue
+        near = max(0, len(before) - _NEAR_CHARS)
         needs_sign = word in words.needs_sign and before[-1:] != "_" and not _LOGIN.search(before)
-        if family is KeywordFamily.VAGUE and words.denies_before.search(before):
+        if family is KeywordFamily.VAGUE and words.denies_before.search(before, near):
             continue
-        if family is KeywordFamily.KEY and word in _TOKENS and words.denies_token.search(before):
+        if family is KeywordFamily.KEY and word in _TOKENS and words.denies_token.search(before, near):
             continue
-        if (family is KeywordFamily.VAGUE or needs_sign) and words.certain_before.search(before):
+        if (family is KeywordFamily.VAGUE or needs_sign) and words.certain_before.search(before, near):
             family = KeywordFamily.KEY if family is KeywordFamily.VAGUE else family
             needs_sign = False
         if (
@@ -266,7 +272,8 @@ def announcements(
             continue
         if family is KeywordFamily.LOGIN and words.denies_after.match(text, stop, end):
             continue
-        is_header = family in _OF_HEADERS and _HEADER.search(before) is not None
+        is_header = family in _OF_HEADERS and "authorization" in before and _HEADER.search(before) is not None
+        last = before[-1:]
         yield Announcement(
             at,
             stop,
@@ -275,11 +282,11 @@ def announcements(
             is_header=is_header,
             needs_sign=needs_sign,
             is_spaced=_is_letter(text[stop - 1]),
-            is_pair=_PAIR.search(before) is not None,
-            is_argument=_ARGUMENT.search(before) is not None,
+            is_pair=not last.isalnum() and _PAIR.search(before, near) is not None,
+            is_argument="(" in before and _ARGUMENT.search(before) is not None,
             is_constant=text[at:stop].isupper() and text[at:stop].isascii(),
-            is_heading=_HEADING.search(before) is not None,
-            is_named=_NAMED.search(before) is not None or (before[-1:].isalnum() and before.isascii()),
+            is_heading=_HEADING.search(before, max(0, len(before) - _HEADING_CHARS)) is not None,
+            is_named=last.isalnum() and before.isascii() if last not in _JOINS else _NAMED.search(before, near) is not None,
         )
 
 
@@ -287,6 +294,9 @@ def swallowed(text: str, lowered: str, start: int, stop: int) -> Announcement | 
     """The announcing word that the secret `text[start:stop]` ends with or inside of: it was glued to the secret, and
     belongs to what follows (`…x7Cookie: session=`). It counts only where a sign or an "is" says so."""
     zone = max(start + 1, stop - _SWALLOWED_CHARS_MAX)
+    ending = lowered[stop - _SWALLOWED_CHARS_MIN : stop]
+    if ending.isascii() and ending.isalnum() and not text[stop : stop + 1].isalpha() and ending not in _glued_endings():
+        return None
     for found in _glued_word().finditer(lowered, zone, stop + _SWALLOWED_CHARS_MAX):
         at, end, sign_end = found.start(), found.end("ending"), found.end()
         if at < stop <= sign_end and (end - at >= _SWALLOWED_CHARS_MIN or text[at - 1] in "_-"):
@@ -295,6 +305,11 @@ def swallowed(text: str, lowered: str, start: int, stop: int) -> Announcement | 
             for word in announcements(text, lowered, [found.span("word")], end, frozenset([begins])):
                 return word._replace(end=max(stop, word.end), needs_sign=end >= stop)
     return None
+
+
+@cache
+def _glued_endings() -> frozenset[str]:
+    return frozenset(word[-_SWALLOWED_CHARS_MIN:] for word in vocabulary().announcing)
 
 
 @cache
