@@ -165,6 +165,9 @@ _JUDGED_CHARS: Final = 96
 """A longer value is judged by its beginning."""
 
 _BEFORE_NEXT_CHARS_MIN: Final = 8
+_CONNECTING_CHARS_MAX: Final = 160
+"""Nothing between a word and its value is longer."""
+
 _QUOTES: Final = "\"'`"
 _NAME: Final = re.compile(r"[\w.-]+\Z")
 _NAME_CHARS_MAX: Final = 64
@@ -266,9 +269,9 @@ class AnnouncedValue(State):
             return at + 1
         if is_cjk(char):
             return self._pass_cjk(text, at, unit_end(text, at, min(end, at + _CJK_WORDS_CHARS_MAX + 1)))
-        unit = unit_end(text, at, min(end, at + VALUE_CHARS_MAX))
         if self._quote:
             return at
+        unit = unit_end(text, at, min(end, at + _CONNECTING_CHARS_MAX))
         if named := vocabulary().value_name.match(text, at, unit):
             self._must_be_quoted = False
             return named.end()

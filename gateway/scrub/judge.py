@@ -99,6 +99,7 @@ _NAME_AND_VALUE: Final = re.compile(r"-{0,2}([A-Za-z_][\w.]{2,40})!?==?[^\s=]", 
 _MODEL: Final = re.compile(r"[A-Z]{2,5}[a-z]?[-#_.v]?\d[\d.v-]{0,3}[a-z]?(?:[-/][A-Z][a-z]+)?|[A-Z]\d{1,4}")
 """`SHA256`, `SOCKSv5`, `PKCS#12`, `E464`: what a technical text calls things."""
 
+_TYPE: Final = re.compile(r"[A-Za-z]\w*(?:Key|Token|Secret)", re.ASCII)
 _CODE_SIGNS: Final = re.compile(r"[()\[\]{}|,;]")
 _COUNT: Final = re.compile(r"\d+", re.ASCII)
 _SPELLED: Final = re.compile(r"\w+(?:[:=|/_.]+\w*)+|[:=|/_.]+\w+")
@@ -143,6 +144,8 @@ def is_secret(value: str, family: KeywordFamily, bond: Bond, *, is_quoted: bool,
     """Judge one value without spaces; `is_constant` says that an environment variable's name assigns it."""
     if "\\" in value or "*(" in value:
         value = _TYPESETTING.sub("", value)
+    if len(value) < (_CHARS_MIN if family is KeywordFamily.PERSONAL else _MADE_CHARS_MIN[family])[bond]:
+        return False
     if _is_stand_in(value, is_quoted=is_quoted) or (_MAIL.fullmatch(value) and not is_quoted):
         return False
     if bond < Bond.ASSIGNED and not is_quoted and (pair := _NAME_AND_VALUE.match(value)) and is_wordy(pair[1]):
@@ -159,7 +162,7 @@ def is_secret(value: str, family: KeywordFamily, bond: Bond, *, is_quoted: bool,
         return True
     if family is KeywordFamily.KEY and is_constant and _WORDS.fullmatch(value):
         return True
-    return len(value) >= _MADE_CHARS_MIN[family][bond] and _is_made(value)
+    return _is_made(value)
 
 
 def is_unspoken(word: str) -> bool:
@@ -235,7 +238,7 @@ def is_reference(value: str) -> bool:
 def _is_personal(value: str, bond: Bond, *, is_quoted: bool) -> bool:
     if value[:-1].isalpha() and value[-1] == "!":
         return _is_plain_word_secret(value[:-1], bond, is_quoted=is_quoted)
-    if len(value) < _CHARS_MIN[bond] or is_announcing(value.lower()):
+    if is_announcing(value.lower()):
         return False
     if _COUNT.fullmatch(value):
         return bond >= Bond.SAID or (bond == Bond.ADJACENT and len(value) >= 5)
@@ -312,7 +315,7 @@ def _is_counted(value: str) -> bool:
 
 def _is_made(value: str) -> bool:
     """Tell whether it looks generated: letters and digits mixed, or both cases without order."""
-    if len(set(value)) < min(6, len(value)) or _CODE_SIGNS.search(value):
+    if len(set(value)) < min(6, len(value)) or _CODE_SIGNS.search(value) or _TYPE.fullmatch(value):
         return False
     if says_placeholder(value) or _is_counted(value):
         return False

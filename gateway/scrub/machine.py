@@ -45,6 +45,10 @@ _FORGET_CHARS: Final = 4096
 """A stream drops what it gave away in pieces of this size: rarely enough to be free."""
 
 
+_OF_LINES: Final = (RuledLines, TableColumn)
+_UNINTERRUPTED: Final = (KeyBlock, RuledLines)
+
+
 class Overrun(Exception):
     """The time budget of one call is spent."""
 
@@ -309,21 +313,17 @@ class Machine:
         """Take one step in what is open. False: it needs more text."""
         self._steps += 1
         due_at = self._interrupts(state, end)
-        if isinstance(state, AnnouncedValue):
+        if type(state) is AnnouncedValue:
             is_form = bool(ahead.spans) and not ahead.spans[-1].rule.startswith(OWN)
             state.token_at = ahead.spans[-1].start if is_form else None
         step = state.step(text, self._at, due_at or end, is_last=is_last and due_at is None)
         if due_at is not None and step.waits:
             due_at = None
             step = state.step(text, self._at, end, is_last=is_last)
-        while (
-            step.cut
-            and isinstance(state, RuledLines | TableColumn)
-            and ahead.spans
-            and ahead.spans[-1].end <= step.cut.start
-        ):
-            self._cut(text, ahead.spans.pop())
-        if ahead.spans and not isinstance(state, KeyBlock):
+        if step.cut and type(state) in _OF_LINES:
+            while ahead.spans and ahead.spans[-1].end <= step.cut.start:
+                self._cut(text, ahead.spans.pop())
+        if ahead.spans and type(state) is not KeyBlock:
             reached = step.cut.end if step.cut else step.at
             if reached > ahead.spans[-1].start:
                 if step.is_over or step.cut is None:
@@ -348,9 +348,8 @@ class Machine:
     def _interrupts(self, state: State, end: int) -> int | None:
         """Return where a rule is due that is to read its line before the open state does; None if there is none."""
         due_at = self._due.due_at if self._due is not None else None
-        if due_at is None or not self._at <= due_at <= end or isinstance(state, KeyBlock | RuledLines):
-            return None
-        return due_at
+        is_due = due_at is not None and self._at <= due_at <= end and type(state) not in _UNINTERRUPTED
+        return due_at if is_due else None
 
     def _close(self, state: State) -> None:
         """Go on without a state, with the one that it interrupted, or with the lines that are due below it."""

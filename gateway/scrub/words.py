@@ -242,8 +242,8 @@ def announcements(
         floor = edges[count - 1] if count else -1
         begins = max(0, at - _LOOK_BACK_CHARS)
         before = lowered[begins:at] if floor < begins else _PLACEHOLDER_END + lowered[floor:at]
-        is_tail = place is not KeywordForm.ANYWHERE and at != floor and _goes_back(text, at)
-        if is_tail and not (word in words.glued_to and words.glued_names.search(before)):
+        is_inside = place is not KeywordForm.ANYWHERE and at != floor and _goes_back(text, at)
+        if is_inside and not (word in words.glued_to and words.glued_names.search(before)):
             continue
         if place is KeywordForm.TAIL and before[-1:] != "_":
             continue
@@ -274,6 +274,7 @@ def announcements(
             continue
         is_header = family in _OF_HEADERS and "authorization" in before and _HEADER.search(before) is not None
         last = before[-1:]
+        is_tail = last.isalnum() and before.isascii()
         yield Announcement(
             at,
             stop,
@@ -286,7 +287,7 @@ def announcements(
             is_argument="(" in before and _ARGUMENT.search(before) is not None,
             is_constant=text[at:stop].isupper() and text[at:stop].isascii(),
             is_heading=_HEADING.search(before, max(0, len(before) - _HEADING_CHARS)) is not None,
-            is_named=last.isalnum() and before.isascii() if last not in _JOINS else _NAMED.search(before, near) is not None,
+            is_named=is_tail or (last in _JOINS and _NAMED.search(before, near) is not None),
         )
 
 
