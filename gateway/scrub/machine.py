@@ -20,7 +20,7 @@ from gateway.scrub.lines import LineRule, RuledLines, open_anchor
 from gateway.scrub.lookahead import Lookahead, LookaheadScanner, anchor_finder
 from gateway.scrub.met import FoundValues, MetInChat
 from gateway.scrub.mnemonic import ListedRun
-from gateway.scrub.openings import TableColumn, opened_by
+from gateway.scrub.openings import GluedWord, TableColumn, opened_by
 from gateway.scrub.own_rules import OWN, OwnRuleReader, OwnRules
 from gateway.scrub.placeholder import Placeholders
 from gateway.scrub.rules import RuleBook, SecretSpan
@@ -280,9 +280,8 @@ class Machine:
     def _begin(self, text: str, end: int, ahead: Lookahead) -> bool:
         """Go to the next thing that matters. False: there is none up to `end`."""
         word, self._swallowed = self._swallowed, None
-        limit = ahead.spans[-1].start if ahead.spans else end
-        if word is not None and word.start < self._at <= word.end <= limit:
-            self._at, self._state = word.end, opened_by(word, text)
+        if word is not None and word.start < self._at <= word.end <= (ahead.spans[-1].start if ahead.spans else end):
+            self._state = GluedWord(word, text)
             return True
         opening = ahead.next_opening(end)
         next_at = opening.at if opening else ahead.spans[-1].start if ahead.spans else end

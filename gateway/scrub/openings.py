@@ -207,6 +207,31 @@ def opened_by(word: Announcement, text: str) -> State:
     return TableColumn(word) if may_be_head(word, text) else AnnouncedValue(word)
 
 
+class GluedWord(State):
+    """State: the secret that was cut ended with an announcing word (words.py, `swallowed`). What it opens is read
+    ahead: unless that finds a secret, nothing but the secret was there.
+    """
+
+    __slots__ = POSITIONS = ("_at", "_opened")
+
+    def __init__(self, word: Announcement, text: str) -> None:
+        self._opened = opened_by(word, text)
+        self._at = word.end
+
+    def step(self, text: str, at: int, end: int, *, is_last: bool) -> StepResult:
+        """See `State.step`. `at` stays where the secret ended until there is a verdict."""
+        while self._at - at <= _REACH_CHARS:
+            step = self._opened.step(text, self._at, end, is_last=is_last)
+            if step.cut is not None:
+                return step if step.is_over else step._replace(becomes=self._opened)
+            self._opened, self._at = step.becomes or self._opened, step.at
+            if step.becomes is None and not step.is_over:
+                return StepResult(at, waits=True) if not is_last else StepResult(at, is_over=True)
+            if step.is_over:
+                break
+        return StepResult(at, is_over=True)
+
+
 class Phrase(State):
     """State: the first word of a phrase was read; does the second follow?"""
 
