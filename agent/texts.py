@@ -21,7 +21,7 @@ from gateway.contracts.messages import CleanText, DeliveryProgress, DeliveryStat
 from gateway.contracts.sessions import Session
 from gateway.contracts.subagents import SubTask
 from gateway.i18n import Words, sentence
-from gateway.scrub.placeholder import WHOLE_TEXT, WHOLE_TEXT_KIND
+from gateway.scrub.known import WHOLE_TEXT, WHOLE_TEXT_KIND
 
 DEAD_NOTE: Final = literal_text("(This message could not be answered, after several tries.)")
 STOPPED_NOTE: Final = literal_text("(Stopped by the user before an answer was given.)")

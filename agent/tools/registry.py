@@ -47,7 +47,7 @@ from gateway.contracts.profiles import MCP_PREFIX
 from gateway.contracts.sessions import GrantRole
 from gateway.i18n import words_for
 from gateway.scrub import Scrubber
-from gateway.scrub.placeholder import WHOLE_TEXT
+from gateway.scrub.known import WHOLE_TEXT
 from gateway.telemetry.spans import OTHER, under
 
 # One call between the model that makes it and the tool that runs: checked, and timed.

@@ -24,8 +24,7 @@ from gateway.contracts.errors import ToolError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import SecretName, SecretUse
 from gateway.contracts.ports import Clock
-from gateway.scrub.known import without_injected
-from gateway.scrub.placeholder import LIKENESS
+from gateway.scrub.known import LIKENESS, without_injected
 from gateway.scrub.vault import Seal, Unreadable
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from gateway.scrub.judge import (
     is_secret,
     is_unspoken,
 )
-from gateway.scrub.placeholder import PLACEHOLDER
+from gateway.scrub.known import PLACEHOLDER
 from gateway.scrub.rules import SecretSpan
 from gateway.scrub.states import State, StepResult
 from gateway.scrub.view import is_cjk, unit_end

@@ -7,18 +7,89 @@ and in base64 at each of the three positions it can have inside a longer text; o
 from __future__ import annotations
 
 import base64
+import hmac
 import html
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Final
 from urllib.parse import quote, quote_plus
 
-from gateway.scrub.literals import trie_of
-from gateway.scrub.rules import SecretSpan
+from gateway.limits import MET_SECRETS_CHATS_MAX, MET_SECRETS_MAX, MET_SECRETS_TTL_S
+from gateway.scrub.rules import SecretSpan, trie_of
 from gateway.scrub.view import closed_until, normalised
+
+# What stands in a secret's place: `[redacted:github#a1b2c3]`.
+#
+# The digits are an HMAC under a key that only this installation knows, and a key of its own in each chat: the same
+# secret gets the same placeholder, so a conversation can still tell two keys apart; nobody can test guesses, and
+# nobody can tell that two chats hold the same secret.
+
+
+_CHATS_KEPT: Final = 1_000  # keys of chats in which somebody speaks now; each message asks for that of its chat often
+
+_ID_CHARS: Final = 6
+"""A chat of a hundred secrets has two alike once in three thousand times."""
+
+_KIND: Final = "[a-z0-9-]{1,20}"
+
+PLACEHOLDER: Final = re.compile(rf"\[redacted:{_KIND}#[0-9a-f]{{4,{_ID_CHARS}}}\]")
+
+LIKENESS: Final = re.compile(r"\[redacted:[^\[\]\s]{1,40}\]", re.IGNORECASE)
+"""What somebody takes for a placeholder, although nobody made it: `[redacted:openai]`."""
+
+WHOLE_TEXT_KIND: Final = "text"
+WHOLE_TEXT: Final = f"[redacted:{WHOLE_TEXT_KIND}#0000]"
+"""Stands for a text that could not be scrubbed."""
+
+
+def kind_of(rule: str) -> str:
+    """Return the kind that a rule belongs to, as reports and placeholders show it."""
+    return rule.partition("/")[0]
+
+
+class Placeholders:
+    """Makes placeholders under one key."""
+
+    __slots__ = ("_key",)
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+
+    def of(self, chat: str) -> Placeholders:
+        """Return the placeholders of one chat: equal inside it, for ever, and not comparable with those of another."""
+        return Placeholders(_key_of_chat(self._key, chat))
+
+    def noting(self, made: dict[str, str]) -> Placeholders:
+        """Return the same placeholders, which also put each secret into `made` under its placeholder."""
+        return _Noting(self._key, made)
+
+    def stand_in(self, rule: str, secret: str) -> str:
+        """Return the placeholder of one secret."""
+        mark = hmac.digest(self._key, secret.encode(errors="surrogatepass"), "sha256")
+        return f"[redacted:{kind_of(rule)}#{mark.hex()[:_ID_CHARS]}]"
+
+
+@lru_cache(maxsize=_CHATS_KEPT)
+def _key_of_chat(key: bytes, chat: str) -> bytes:
+    return hmac.digest(key, chat.encode(errors="surrogatepass"), "sha256")
+
+
+class _Noting(Placeholders):
+    __slots__ = ("_made",)
+
+    def __init__(self, key: bytes, made: dict[str, str]) -> None:
+        super().__init__(key)
+        self._made = made
+
+    def stand_in(self, rule: str, secret: str) -> str:
+        placeholder = super().stand_in(rule, secret)
+        self._made[placeholder] = secret
+        return placeholder
+
 
 # The forms a known secret may arrive in: as it is, escaped in part or in whole, in hex, in base64.
 #
@@ -295,3 +366,147 @@ def _spellings(secret: str) -> set[str]:
     lower = {_ENCODED.sub(lambda sign: sign[0].lower(), spelled) for spelled in percent}
     escaped = {html.escape(secret), json.dumps(secret)[1:-1], json.dumps(json.dumps(secret)[1:-1])[1:-1]}
     return {secret, octets.hex(), octets.hex().upper(), *percent, *lower, *escaped, *in_base64(octets)}
+
+
+# What was found once is hidden again: later in the text, in other spellings, and in the later messages of its chat.
+#
+# In one text the values themselves are remembered, as long as it is read. From message to message only their keyed
+# hashes are, for some hours, in memory: whoever reads that learns nothing.
+
+
+MET_CHARS_MIN: Final = 8
+MET_CHARS_MAX: Final = 256
+_DIGEST_BYTES: Final = 16
+_RUN: Final = re.compile(rf"[!-~]{{{MET_CHARS_MIN},}}")
+_STAYS_ENCODED: Final = frozenset("\\%`'<>")
+"""Of what is percent-encoded, the view leaves these as they are."""
+
+_EDGE: Final = re.compile(r"[^A-Za-z0-9]")
+_RUN_CHARS_MAX: Final = 2_048
+"""Of a longer run only the beginning is compared with the hashes."""
+
+
+def is_worth_meeting(value: str) -> bool:
+    """Tell whether a value is no word that a text may hold by chance, and stands in one unit of the text (view.py)."""
+    return (
+        MET_CHARS_MIN <= len(value) <= MET_CHARS_MAX
+        and value.isascii()
+        and not value.isalpha()
+        and not value.isdigit()
+        and value.isprintable()
+        and " " not in value
+        and not PLACEHOLDER.search(value)
+    )
+
+
+def _spelled_again(value: str) -> set[str]:
+    """Return how a value may be written again, each as the view shows it."""
+    percent = "".join(f"%{ord(char):02X}" if char in _STAYS_ENCODED else char for char in value)
+    return {value, percent, value.replace("\\", "\\\\").replace('"', '\\"'), value.encode().hex()}
+
+
+class FoundValues:
+    """The values that one text has shown so far: the first of them, in the order of the text."""
+
+    __slots__ = ("_forms", "_values")
+
+    def __init__(self) -> None:
+        self._forms: dict[str, str] = {}
+        self._values: set[str] = set()
+
+    def add(self, value: str, rule: str) -> FoundValues | None:
+        """Remember a value that `rule` found; return what is to be looked for on its account, None if nothing new."""
+        if value in self._values or len(self._values) >= MET_SECRETS_MAX or not is_worth_meeting(value):
+            return None
+        self._values.add(value)
+        added = FoundValues()
+        added._forms = dict.fromkeys((*_spelled_again(value), *in_base64(value.encode())), rule)
+        self._forms |= added._forms
+        return added
+
+    def spans(self, text: str, start: int, end: int) -> list[SecretSpan]:
+        """Return every place of every value in `text[start:end]`, in order, none overlapping another."""
+        if not self._forms:
+            return []
+        found: list[SecretSpan] = []
+        for form, rule in self._forms.items():
+            at = text.find(form, start, end)
+            while at >= 0:
+                found.append(SecretSpan(at, at + len(form), rule))
+                at = text.find(form, at + len(form), end)
+        found.sort(key=lambda span: (span.start, -span.end))
+        return [span for place, span in enumerate(found) if not place or span.start >= found[place - 1].end]
+
+
+class MetSecrets:
+    """The hashes of what was found in each chat, for `MET_SECRETS_TTL_S` after it was last met. In memory only."""
+
+    def __init__(self, key: bytes, now_s: Callable[[], float]) -> None:
+        self._key = key
+        self._now_s = now_s
+        self._chats: OrderedDict[str, MetInChat] = OrderedDict()
+
+    def of(self, chat: str) -> MetInChat:
+        """Return what was met in one chat, a session key's text."""
+        met = self._chats.get(chat)
+        if met is None:
+            of_chat = MetInChat(hmac.digest(self._key, chat.encode(), "sha256"), self._now_s)
+            met = self._chats.setdefault(chat, of_chat)
+        self._chats.move_to_end(chat)
+        while len(self._chats) > MET_SECRETS_CHATS_MAX:
+            self._chats.popitem(last=False)
+        return met
+
+
+class MetInChat:
+    """The hashes of one chat, by the length of what they were made of."""
+
+    __slots__ = ("_key", "_met", "_now_s")
+
+    def __init__(self, key: bytes, now_s: Callable[[], float]) -> None:
+        self._key = key
+        self._now_s = now_s
+        self._met: OrderedDict[tuple[int, bytes], tuple[str, float]] = OrderedDict()
+
+    def add(self, value: str, rule: str) -> None:
+        """Remember a value that `rule` found, in the spellings that can be told from their neighbours."""
+        if not is_worth_meeting(value):
+            return
+        encoded = base64.b64encode(value.encode()).decode().rstrip("=")
+        until_s = self._now_s() + MET_SECRETS_TTL_S
+        for form in {*_spelled_again(value), encoded, encoded.translate(_TO_URL)}:
+            self._met[len(form), self._digest(form)] = rule, until_s
+            self._met.move_to_end((len(form), self._digest(form)))
+        while len(self._met) > MET_SECRETS_MAX:
+            self._met.popitem(last=False)
+
+    def spans(self, text: str, start: int, end: int) -> list[SecretSpan]:
+        """Return the places in `text[start:end]` where one stands between signs, in order, none overlapping another."""
+        now_s = self._now_s()
+        while self._met and next(iter(self._met.values()))[1] <= now_s:
+            self._met.popitem(last=False)
+        if not self._met:
+            return []
+        lengths = sorted({length for length, _ in list(self._met)}, reverse=True)
+        return [span for run in _RUN.finditer(text, start, end) for span in self._in_run(text, *run.span(), lengths)]
+
+    def _in_run(self, text: str, start: int, end: int, lengths: list[int]) -> Iterator[SecretSpan]:
+        end = min(end, start + _RUN_CHARS_MAX)
+        edges = {start, end}
+        for sign in _EDGE.finditer(text, start, end):
+            edges |= {sign.start(), sign.end()}
+        done = start
+        for at in sorted(edges):
+            for length in lengths:
+                if at < done or at + length not in edges:
+                    continue
+                met = self._met.get((length, self._digest(text[at : at + length])))
+                if met is not None:
+                    done = at + length
+                    yield SecretSpan(at, done, met[0])
+
+    def _digest(self, form: str) -> bytes:
+        return hmac.digest(self._key, form.encode(), "sha256")[:_DIGEST_BYTES]
+
+
+_TO_URL: Final = str.maketrans("+/", "-_")

@@ -13,11 +13,9 @@ from typing import Final, NamedTuple
 
 from gateway.scrub.announced import REACH_CHARS
 from gateway.scrub.known import KnownValues, united
-from gateway.scrub.lines import LineRule, line_rules, rule_at
-from gateway.scrub.literals import finder
-from gateway.scrub.mnemonic import seed_phrases
+from gateway.scrub.lines import LineRule, line_rules, rule_at, seed_phrases
 from gateway.scrub.openings import BETWEEN_WORDS, SECOND_WORD
-from gateway.scrub.rules import RuleBook, SecretRule, SecretSpan, Site, rule_book
+from gateway.scrub.rules import RuleBook, SecretRule, SecretSpan, Site, finder, rule_book
 from gateway.scrub.states import BEGIN, Candidate, candidates
 from gateway.scrub.view import ENCODED_CHARS_MIN, encoded_runs, encoded_texts
 from gateway.scrub.words import ENDING_CHARS_MAX, Announcement, KeywordFamily, announcements, vocabulary

@@ -11,7 +11,7 @@ from typing import Final
 
 from gateway.scrub.announced import AnnouncedValue
 from gateway.scrub.judge import Bond, is_secret
-from gateway.scrub.placeholder import PLACEHOLDER
+from gateway.scrub.known import PLACEHOLDER
 from gateway.scrub.rules import SecretSpan
 from gateway.scrub.states import CookieLine, NearVendor, State, StepResult
 from gateway.scrub.view import unit_end

@@ -25,10 +25,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gateway.contracts.errors import ConfigError
-from gateway.scrub.known import united
-from gateway.scrub.literals import SURROGATE, finder, trie_pattern
-from gateway.scrub.placeholder import PLACEHOLDER
-from gateway.scrub.rules import ALPHABETS, CHECKS, PROOFS, Check, SecretSpan
+from gateway.scrub.known import PLACEHOLDER, united
+from gateway.scrub.rules import ALPHABETS, CHECKS, PROOFS, SURROGATE, Check, SecretSpan, finder, trie_pattern
 from gateway.scrub.view import closed_until, normalised, unit_end
 
 if TYPE_CHECKING:

@@ -12,19 +12,450 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Final, NamedTuple
 
 from gateway.contracts.messages import CleanText, Finding, RemovedSecrets, portion
-from gateway.scrub.known import KnownValues
-from gateway.scrub.machine import Machine
-from gateway.scrub.met import MetInChat, MetSecrets
-from gateway.scrub.own_rules import OwnRules
-from gateway.scrub.placeholder import PLACEHOLDER, WHOLE_TEXT, WHOLE_TEXT_KIND, Placeholders, kind_of
+from gateway.scrub.announced import AnnouncedValue
+from gateway.scrub.known import (
+    PLACEHOLDER,
+    WHOLE_TEXT,
+    WHOLE_TEXT_KIND,
+    FoundValues,
+    KnownValues,
+    MetInChat,
+    MetSecrets,
+    Placeholders,
+    kind_of,
+)
+from gateway.scrub.known import RULE as KNOWN
+from gateway.scrub.lines import LineRule, ListedRun, RuledLines, open_anchor
+from gateway.scrub.lookahead import Lookahead, LookaheadScanner, anchor_finder
+from gateway.scrub.openings import GluedWord, TableColumn, opened_by
+from gateway.scrub.own_rules import OWN, OwnRuleReader, OwnRules
 from gateway.scrub.raw_text import decoded
-from gateway.scrub.rules import rule_book
-from gateway.scrub.view import is_cjk
-from gateway.scrub.words import is_announcing, vocabulary
+from gateway.scrub.rules import RuleBook, SecretSpan, rule_book
+from gateway.scrub.states import Candidate, KeyBlock, State, ValueBeforeKeyword
+from gateway.scrub.view import CONTEXT_CHARS, RUN_CHARS_MAX, View, closed_until, is_cjk
+from gateway.scrub.words import Announcement, is_announcing, swallowed, vocabulary
+from gateway.scrub.wrapped import WrappedTokens
+
+# The one incremental machine from which whole-text scrubbing and streaming are both made.
+#
+# It reads closed units only (units.py), keeps whatever is open as an explicit state (states.py), and never
+# takes back what it gave away. Scrubbing a whole text is feeding it in one piece, so the two agree for every
+# way of cutting a text, by construction and not by luck.
+
+
+_REST_OF_SECRET: Final = re.compile(r"[A-Za-z0-9+/=_.~-]+", re.ASCII)
+_CUT_ZONE_CHARS: Final = 512
+"""A run that is too long is cut before anything that may begin a secret in its last part."""
+
+_BUDGET_CHARS: Final = 500_000
+"""The budget is given once and for so many characters again: a file of nothing but secrets takes half of that."""
+
+_UNCLOCKED_CHARS_MAX: Final = 8_192
+"""So little text takes some milliseconds at worst, and asking for the time would be a tenth of what most texts take."""
+
+_SIGMA: Final = "\u03a3"
+
+_FORGET_CHARS: Final = 4096
+"""A stream drops what it gave away in pieces of this size: rarely enough to be free."""
+
+
+_OF_LINES: Final = (RuledLines, TableColumn)
+_UNINTERRUPTED: Final = (KeyBlock, RuledLines)
+
+
+class Overrun(Exception):
+    """The time budget of one call is spent."""
+
+
+class Machine:
+    """Feed it a text in any pieces; what comes out, joined, is the scrubbed text."""
+
+    def __init__(
+        self,
+        rules: RuleBook,
+        known: KnownValues,
+        placeholders: Placeholders,
+        *,
+        budget_s: float,
+        spent_s: Callable[[], float],
+        met: MetInChat | None = None,
+        own: OwnRules | None = None,
+        hides_examples: bool = False,
+        is_inner: bool = False,
+    ) -> None:
+        self.findings: list[Finding] = []
+        self._steps = 0
+        self._rules = rules
+        secret_in = None if is_inner else self._secret_in
+        self._lookahead = LookaheadScanner(rules, known, anchor_finder(), secret_in, hides_examples=hides_examples)
+        self._known = known
+        self._placeholders = placeholders
+        self._budget_s = budget_s
+        self._spent_s = spent_s
+        self._is_inner = is_inner
+        self._view = View()
+        self._met = met
+        self._shown: FoundValues | None = None
+        self._ahead: Lookahead | None = None
+        self._last_cut_end_raw = -1
+        self._token_end_raw = -1
+        self._wrapped = WrappedTokens(rules, self._secret_in)
+        self._own_rules = own
+        self._own = OwnRuleReader(own) if own is not None else None
+        self._allowed = own.allowed_values if own is not None else frozenset[str]()
+        self._lowered = ""
+        self._out: list[str] = []
+        self._state: State | None = None
+        self._due: RuledLines | None = None
+        self._swallowed: Announcement | None = None
+        self._at = 0
+        self._closed = 0
+        self._seen = 0
+        self._given_raw = 0
+        self._forgotten_raw = 0
+        self._cuts_off_at = -1
+        self._limit = 0
+
+    def feed(self, chunk: str, *, is_last: bool = False) -> str:
+        """Take a piece of the text; returns what can be said for certain by now.
+
+        Raises `Overrun` when the time budget is spent; the machine is of no use afterwards.
+        """
+        is_clocked = len(self._view.text) + len(chunk) > _UNCLOCKED_CHARS_MAX or self._budget_s < 0
+        deadline_s = self._spent_s() + self._budget_s * (1 + len(chunk) / _BUDGET_CHARS) if is_clocked else 0.0
+        self._view.append(chunk, is_last=is_last)
+        while (end := self._next_border(is_last=is_last)) > self._closed:
+            if is_clocked and self._spent_s() > deadline_s:
+                raise Overrun
+            self._advance(end, is_last=False)
+            self._closed = end
+        if is_last:
+            self._advance(len(self._view.text), is_last=True)
+            self._give(self._view.raw_length)
+        else:
+            self._forget()
+        if is_clocked and self._spent_s() > deadline_s:
+            raise Overrun
+        clean = "".join(self._out)
+        self._out.clear()
+        return clean
+
+    @property
+    def attempts(self) -> int:
+        """Count the attempts, each on a bounded piece of text: the measure of the work."""
+        own = self._own.attempts if self._own is not None else 0
+        return self._steps + self._lookahead.attempts + self._wrapped.attempts + own
+
+    @property
+    def held_chars(self) -> int:
+        """Count the characters in memory: the waiting text, and the text that rules may look back at."""
+        return len(self._view.text) + self._view.raw_held_chars
+
+    def taken_findings(self) -> list[Finding]:
+        """Return what was found since the last call: a text without end would have findings without end."""
+        taken, self.findings = self.findings, []
+        return taken
+
+    # --- how far to read
+
+    def _next_border(self, *, is_last: bool) -> int:
+        """Return the position up to which the text is closed; `self._closed` if nothing more is."""
+        text = self._view.text
+        window = min(len(text), self._closed + RUN_CHARS_MAX)
+        if is_last and window == len(text):
+            self._settle(text, window, is_last=True)
+            return self._closed
+        unread = max(self._closed, self._seen - 1)
+        border = closed_until(text, unread, window)
+        if border > unread:
+            self._seen = border
+            return self._before_open_value(text, border, is_full=window - self._closed == RUN_CHARS_MAX)
+        self._seen = window
+        if window - self._closed == RUN_CHARS_MAX:
+            return self._forced_border(text, window)
+        return self._closed
+
+    def _before_open_value(self, text: str, border: int, *, is_full: bool) -> int:
+        """Return the beginning of the unit in which a token or a known value begins that may go on after `border`."""
+        end = border
+        run = ListedRun()
+        begun = min(
+            self._known.reaches_over(text, self._closed, end, border),
+            self._settle(text, end, is_last=False),
+            self._open_words(text, end, run),
+        )
+        while begun < end:
+            end = min(begun, closed_until(text, self._closed, begun + 1))
+            begun = min(
+                self._known.reaches_over(text, self._closed, end, border),
+                self._wrapped.reaches_over(end),
+                end if self._own is None else self._own.reaches_over(end),
+                self._open_words(text, end, run),
+            )
+        if end == self._closed and is_full:
+            self._settle(text, border, is_last=True)
+            return border
+        if end < border:
+            self._seen = self._closed
+        return end
+
+    def _settle(self, text: str, border: int, *, is_last: bool) -> int:
+        """Decide on all lines of the closed text up to `border`; returns up to where that was possible."""
+        at = self._wrapped.settle(text, self._closed, border, is_last=is_last)
+        if self._own is not None:
+            own = self._own
+            at = min(
+                at, own.settle(text, self._lower(), self._closed, border, is_last=is_last), own.reaches_over(border)
+            )
+        return at
+
+    def _open_words(self, text: str, border: int, run: ListedRun) -> int:
+        """Return where words begin that may belong together with the next one; else `border`."""
+        at = open_anchor(text, self._closed, border)
+        return at if self._is_inner else min(at, run.open_at(text, self._closed, border))
+
+    def _forced_border(self, text: str, window: int) -> int:
+        zone = window - _CUT_ZONE_CHARS
+        border = self._lookahead.first_suspect(text, self._lower(), zone, window)
+        if self._own is not None:
+            border = self._own.first_word(text, self._lower(), zone, border)
+            self._own.settle(text, self._lower(), self._closed, border, is_last=True)
+        self._cuts_off_at = border
+        return border
+
+    def _lower(self) -> str:
+        """Return the view in lower case. Only what is new is converted, unless a sigma is there, whose form depends on
+        what follows it.
+        """
+        text, done = self._view.text, len(self._lowered)
+        if done != len(text):
+            self._lowered = text.lower() if _SIGMA in text else self._lowered + text[done:].lower()
+        return self._lowered
+
+    def _forget(self) -> None:
+        """Keep what rules may look back at, drop the rest."""
+        if self._given_raw - self._forgotten_raw < _FORGET_CHARS or isinstance(self._state, RuledLines):
+            return
+        before = max(0, min(self._at, self._closed) - CONTEXT_CHARS)
+        self._lowered = self._lower()[before:]
+        self._view.forget(before, self._given_raw)
+        self._forgotten_raw = self._given_raw
+        self._at -= before
+        self._closed -= before
+        self._seen -= before
+        self._cuts_off_at -= before
+        self._wrapped.moved(before)
+        if self._own is not None:
+            self._own.moved(before)
+        for state in (self._state, self._due):
+            if state is not None:
+                state.moved(before)
+
+    # --- reading
+
+    def _advance(self, end: int, *, is_last: bool) -> None:
+        """Read the closed text up to `end` and give away all of it that is decided."""
+        text = self._view.text
+        self._drop_rest_of_cut_secret(text, end)
+        if isinstance(self._state, KeyBlock) and self._state.step(text, self._at, end, is_last=is_last).waits:
+            return  # nothing else is looked for inside a key file
+        if isinstance(self._state, RuledLines) and self._state.waits(text, self._at, end, is_last=is_last):
+            return
+        # What was seen while a line was not whole is known: its anchor may stand in a token, which begins before it.
+        is_seen = isinstance(self._state, RuledLines) and self._ahead is not None
+        start = self._limit if is_seen else self._at
+        border = start if self._token_end_raw == self._view.raw_end(start) else -1
+        ahead = self._lookahead.over(
+            text, self._lower(), start, end, self._wrapped.spans, border=border, is_last=is_last
+        )
+        if ahead.spans:
+            self._token_end_raw = self._view.raw_end(ahead.spans[0].end)
+        if self._shown is not None:
+            ahead.add(self._shown.spans(text, start, end))
+        if self._met is not None:
+            ahead.add(self._met.spans(text, start, end))
+        if is_seen and self._ahead is not None:
+            ahead.spans.extend(self._ahead.spans)
+            ahead.openings.extend(self._ahead.openings)
+        if self._own is not None and self._own.spans:
+            self._own.pass_by(self._at)
+            ahead.cover([span for span in self._own.spans if span.end <= end])
+        self._ahead, self._limit = ahead, end
+        while True:
+            ahead.pass_by(self._at)
+            if self._state is None:
+                if not self._begin(text, end, ahead):
+                    break
+            elif not self._go_on(self._state, text, end, ahead, is_last=is_last):
+                break
+        self._wrapped.pass_by(self._at)
+        self._give(self._view.raw_start(self._at))
+
+    def _begin(self, text: str, end: int, ahead: Lookahead) -> bool:
+        """Go to the next thing that matters. False: there is none up to `end`."""
+        word, self._swallowed = self._swallowed, None
+        if word is not None and word.start < self._at <= word.end <= (ahead.spans[-1].start if ahead.spans else end):
+            self._state = GluedWord(word, text)
+            return True
+        opening = ahead.next_opening(end)
+        next_at = opening.at if opening else ahead.spans[-1].start if ahead.spans else end
+        due_at = max(self._due.due_at or 0, self._at) if self._due is not None else end
+        if min(due_at, next_at) >= end:
+            self._at = end
+            return False
+        if self._due is not None and due_at <= next_at:
+            self._at, self._state, self._due = due_at, self._due, None
+        elif opening is None:
+            self._cut(text, ahead.spans[-1])
+        else:
+            ahead.openings.pop()
+            self._at = opening.at
+            match opening.what:
+                case LineRule() as rule:
+                    self._state = RuledLines(rule)
+                case Candidate() as candidate:
+                    self._state = ValueBeforeKeyword(candidate)
+                case Announcement() as word:
+                    self._at = word.end
+                    self._state = opened_by(word, text)
+                case _:
+                    self._state = KeyBlock(opening.at)
+        return True
+
+    def _go_on(self, state: State, text: str, end: int, ahead: Lookahead, *, is_last: bool) -> bool:
+        """Take one step in what is open. False: it needs more text."""
+        self._steps += 1
+        due_at = self._interrupts(state, end)
+        if type(state) is AnnouncedValue:
+            is_form = bool(ahead.spans) and not ahead.spans[-1].rule.startswith(OWN)
+            state.token_at = ahead.spans[-1].start if is_form else None
+        step = state.step(text, self._at, due_at or end, is_last=is_last and due_at is None)
+        if due_at is not None and step.waits:
+            due_at = None
+            step = state.step(text, self._at, end, is_last=is_last)
+        if step.cut and type(state) in _OF_LINES:
+            while ahead.spans and ahead.spans[-1].end <= step.cut.start:
+                self._cut(text, ahead.spans.pop())
+        if ahead.spans and type(state) is not KeyBlock:
+            reached = step.cut.end if step.cut else step.at
+            if reached > ahead.spans[-1].start:
+                if step.is_over or step.cut is None:
+                    self._close(state)
+                self._cut(text, _with_tokens(step.cut, ahead.spans, is_ruled=isinstance(state, RuledLines)))
+                return True
+        if step.cut is not None:
+            self._cut(text, step.cut)
+        self._at = step.at
+        if step.becomes is not None:
+            self._state = step.becomes
+            return True
+        if step.is_over:
+            self._close(state)
+            return True
+        if step.cut is None and due_at is not None and self._due is not None:
+            self._due.interrupted = state
+            self._at, self._state, self._due = due_at, self._due, None
+            return True
+        return step.cut is not None
+
+    def _interrupts(self, state: State, end: int) -> int | None:
+        """Return where a rule is due that is to read its line before the open state does; None if there is none."""
+        due_at = self._due.due_at if self._due is not None else None
+        is_due = due_at is not None and self._at <= due_at <= end and type(state) not in _UNINTERRUPTED
+        return due_at if is_due else None
+
+    def _close(self, state: State) -> None:
+        """Go on without a state, with the one that it interrupted, or with the lines that are due below it."""
+        self._state = None
+        if isinstance(state, RuledLines):
+            self._state, state.interrupted = state.interrupted, None
+            self._due = state if state.due_at is not None else self._due
+
+    def _secret_in(self, text: str) -> str | None:
+        """Return the rule of the first secret in a text that was encoded in this one; encodings inside it are not
+        undone."""
+        if self._is_inner:
+            return None
+        inner = Machine(
+            self._rules,
+            self._known,
+            self._placeholders,
+            budget_s=self._budget_s,
+            spent_s=self._spent_s,
+            own=self._own_rules,
+            is_inner=True,
+        )
+        inner.feed(text, is_last=True)
+        self._steps += inner.attempts
+        return inner.findings[0].rule if inner.findings else None
+
+    # --- giving away
+
+    def _give(self, until_raw: int) -> None:
+        if until_raw > self._given_raw:
+            self._out.append(self._view.raw(self._given_raw, until_raw))
+            self._given_raw = until_raw
+
+    def _cut(self, text: str, span: SecretSpan) -> None:
+        if text[span.start : span.end] in self._allowed and span.rule != KNOWN:
+            self._at = span.end
+            return
+        start, end = self._view.raw_start(span.start), self._view.raw_end(span.end)
+        self._give(start)
+        self._out.append(self._placeholders.stand_in(span.rule, text[span.start : span.end]))
+        self.findings.append(Finding(span.rule, start, end))
+        self._last_cut_end_raw = end
+        self._given_raw = end
+        self._at = span.end
+        self._swallowed = swallowed(text, self._lower(), span.start, span.end)
+        if not self._is_inner:
+            self._meet(text, span)
+
+    def _meet(self, text: str, span: SecretSpan) -> None:
+        """Remember what was cut, and look for it in the rest of the closed text."""
+        value = text[span.start : span.end]
+        self._shown = self._shown or FoundValues()
+        added = self._shown.add(value, span.rule)
+        if added is not None and self._ahead is not None:
+            self._ahead.add(added.spans(text, span.end, self._limit))
+        if added is not None and self._met is not None:
+            self._met.add(value, span.rule)
+
+    def _drop_rest_of_cut_secret(self, text: str, end: int) -> None:
+        """Drop the rest of a secret that a forced border cut: it goes on in the next piece, and so does its removal."""
+        if self._cuts_off_at == self._at == self._closed and self._given_raw == self._view.raw_end(self._at):
+            self._cuts_off_at = -1
+            if self._last_cut_end_raw == self._given_raw:
+                rest = _REST_OF_SECRET.match(text, self._at, end)
+                if rest is not None:
+                    self._at = rest.end()
+                    self._given_raw = self._view.raw_end(self._at)
+                    if self.findings:
+                        self.findings[-1] = replace(self.findings[-1], end=self._given_raw)
+
+
+def _with_tokens(value: SecretSpan | None, tokens: Sequence[SecretSpan], *, is_ruled: bool) -> SecretSpan:
+    """Return what is cut where a token, the last of `tokens`, overlaps a value or what leads to one: all of the value
+    if it begins before the token, or if the rule of its line says that it is longer; else the token, whose form names
+    its kind.
+    """
+    nearest = tokens[-1]
+    is_longer = value is not None and is_ruled and nearest.start == value.start and nearest.end < value.end
+    if value is not None and nearest.rule.startswith(OWN):  # it may have less of the value than we know
+        return nearest._replace(start=min(nearest.start, value.start), end=max(nearest.end, value.end))
+    if value is None or (nearest.start <= value.start and not is_longer):
+        return nearest
+    for token in reversed(tokens):
+        if token.start >= value.end:
+            break
+        value = value._replace(end=max(value.end, token.end))
+    return value
+
 
 BUDGET_S: Final = 2.0
 """Processor time, so that a busy or sleeping machine costs nobody a message; enough for some 5 MB."""
@@ -64,7 +495,7 @@ class Scrubber:
         key = placeholder_key or secrets.token_bytes(_KEY_BYTES)
         self._known = KnownValues(known_values)
         self._placeholders = Placeholders(key)
-        self._met_by_chat = MetSecrets(key)
+        self._met_by_chat = MetSecrets(key, time.monotonic)
         self._met: MetInChat | None = None
         self._own = own
         self._hides_examples = False

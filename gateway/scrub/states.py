@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import ClassVar, Final, NamedTuple
 
 from gateway.scrub.judge import Bond, is_secret
-from gateway.scrub.placeholder import PLACEHOLDER
+from gateway.scrub.known import PLACEHOLDER
 from gateway.scrub.rules import SecretSpan, is_placeholder, made
 from gateway.scrub.view import is_cjk, unit_end
 from gateway.scrub.words import KeywordFamily, announces_more, family_of, is_announcing, vocabulary

@@ -19,10 +19,9 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from gateway.config import Loaded, Settings, placeholder_key, vault_key
 from gateway.contracts.messages import SealedSecret, SecretName
 from gateway.scrub import Scrubber
+from gateway.scrub.known import PLACEHOLDER, VALUE_CHARS_MIN, WHOLE_TEXT
 from gateway.scrub.known import RULE as KNOWN
-from gateway.scrub.known import VALUE_CHARS_MIN
 from gateway.scrub.own_rules import own_rules
-from gateway.scrub.placeholder import PLACEHOLDER, WHOLE_TEXT
 
 SECRET_CHARS_MAX: Final = 4096
 """A private key of 4,096 bits takes 3,300; what is longer is a file, and no tool takes it as a header."""

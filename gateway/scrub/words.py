@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from gateway.scrub.literals import trie_pattern
+from gateway.scrub.rules import trie_pattern
 
 _LOOK_BACK_CHARS: Final = 48
 _NEAR_CHARS: Final = 24

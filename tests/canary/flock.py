@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gateway.scrub import findings, scrub
-from gateway.scrub.literals import finder
-from gateway.scrub.rules import SecretRule, rule_book
+from gateway.scrub.rules import SecretRule, finder, rule_book
 from tests.scrubbing import TOKENS, fill, is_left, positives
 
 PACK_CHARS_MAX: Final = 1_800

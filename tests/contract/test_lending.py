@@ -35,7 +35,7 @@ from gateway.config.tools import ToolSettings
 from gateway.contracts.ids import WORKSPACES, SessionKey
 from gateway.contracts.messages import RemovedSecrets, SecretName, SecretUse
 from gateway.scrub import Scrubber
-from gateway.scrub.placeholder import PLACEHOLDER
+from gateway.scrub.known import PLACEHOLDER
 from gateway.scrub.vault import Seal
 from gateway.store.audit import SecretAudit
 from gateway.store.foreign import ForeignDatabases

@@ -10,7 +10,7 @@ from typing import Final
 
 from gateway.contracts.messages import Finding
 from gateway.scrub import Scrubber
-from gateway.scrub.placeholder import PLACEHOLDER
+from gateway.scrub.known import PLACEHOLDER
 from gateway.scrub.view import RUN_CHARS_MAX
 from tests.fuzz.inputs import Case
 from tests.scrubbing import TOKENS, fill

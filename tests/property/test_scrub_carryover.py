@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gateway.contracts.messages import CleanText
 from gateway.scrub import Scrubber
-from gateway.scrub.placeholder import PLACEHOLDER
+from gateway.scrub.known import PLACEHOLDER
 from gateway.scrub.scrubber import ENDING_CHARS_MAX, open_ending, scrub_after
 from tests.scrubbing import announced_pairs, draw, is_left, natural
 

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.scrub.literals import ENGINE, AutomatonFinder, Finder, Hit, TrieFinder, engine_name, trie_pattern
-from gateway.scrub.rules import rule_book
+from gateway.scrub.rules import ENGINE, AutomatonFinder, Finder, Hit, TrieFinder, engine_name, rule_book, trie_pattern
 from gateway.scrub.words import vocabulary
 
 FEW_LETTERS = st.text(st.sampled_from("abß密é😀\ud800"), max_size=40)

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.scrub import Scrubber
+from gateway.scrub.known import PLACEHOLDER
 from gateway.scrub.own_rules import STEP_CHARS, WINDOW_CHARS, OwnRules, read_rules
-from gateway.scrub.placeholder import PLACEHOLDER
 from tests.scrubbing import draw, streamed
 
 RULES = """

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.scrub import Scrubber, literals, lookahead, machine, scrubber, wrapped
-from gateway.scrub.literals import TrieFinder
+from gateway.scrub import Scrubber, lookahead, rules, scrubber, wrapped
 from gateway.scrub.lookahead import anchor_finder
-from gateway.scrub.rules import rule_book
+from gateway.scrub.rules import TrieFinder, rule_book
 from gateway.scrub.words import vocabulary
 from tests.bench.scrub.mix import messages
 from tests.scrubbing import ATTACKS, look_alikes, natural, positives
@@ -88,14 +87,14 @@ def thorough(monkeypatch: pytest.MonkeyPatch) -> Scrub:
 def on_the_trie(monkeypatch: pytest.MonkeyPatch) -> Scrub:
     """The scrubber without the accelerator."""
     with monkeypatch.context() as patch:
-        patch.setattr(literals, "ENGINE", TrieFinder)
-        rules, places = rule_book.__wrapped__(), anchor_finder.__wrapped__()
+        patch.setattr(rules, "ENGINE", TrieFinder)
+        book, places = rule_book.__wrapped__(), anchor_finder.__wrapped__()
 
     def scrub(text: str) -> str:
         with monkeypatch.context() as patch:
-            patch.setattr(scrubber, "rule_book", lambda: rules)
-            patch.setattr(wrapped, "rule_book", lambda: rules)
-            patch.setattr(machine, "anchor_finder", lambda: places)
+            patch.setattr(scrubber, "rule_book", lambda: book)
+            patch.setattr(wrapped, "rule_book", lambda: book)
+            patch.setattr(scrubber, "anchor_finder", lambda: places)
             return Scrubber(placeholder_key=b"speed").scrub(text)
 
     return scrub

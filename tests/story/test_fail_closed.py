@@ -27,8 +27,8 @@ from gateway.contracts.ids import SessionKey, SessionScope
 from gateway.contracts.messages import AttachmentKind
 from gateway.ops.admin.http import clean_json
 from gateway.scrub import Scrubber
-from gateway.scrub.machine import Machine, Overrun
-from gateway.scrub.placeholder import WHOLE_TEXT
+from gateway.scrub.known import WHOLE_TEXT
+from gateway.scrub.scrubber import Machine, Overrun
 from gateway.store import Store
 from gateway.telemetry.logs import ScrubbingFormatter
 from tests.doubles import MemoryBus, door_rooms

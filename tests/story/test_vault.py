@@ -18,7 +18,7 @@ from gateway.config.features import ScrubSettings, VaultSettings
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import RemovedSecrets, SecretName
 from gateway.scrub import Scrubber
-from gateway.scrub.placeholder import PLACEHOLDER
+from gateway.scrub.known import PLACEHOLDER
 from gateway.store import Store
 from tests.parts.agents import AgentProcess, message, running_agent
 from tests.parts.minds import Mind

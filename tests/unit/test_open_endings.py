@@ -16,7 +16,7 @@ from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import SessionScope
 from gateway.contracts.messages import InboundMessage, RemovedSecrets
 from gateway.scrub import Scrubber
-from gateway.scrub.placeholder import PLACEHOLDER
+from gateway.scrub.known import PLACEHOLDER
 from tests.doubles import ManualClock, MemoryBus, door_rooms
 from tests.parts.incoming import private_message
 from tests.scrubbing import draw

@@ -8,8 +8,7 @@ from itertools import chain
 import pytest
 
 from gateway.scrub import Scrubber, findings, scrub
-from gateway.scrub.lines import LineRule, line_rules
-from gateway.scrub.mnemonic import WORDS_MIN
+from gateway.scrub.lines import WORDS_MIN, LineRule, line_rules
 from tests.scrubbing import draw
 
 RULES = sorted(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import base64
 import re
+import time
 from urllib.parse import quote
 
 import pytest
 
 from gateway.limits import MET_SECRETS_CHATS_MAX, MET_SECRETS_MAX, MET_SECRETS_TTL_S
 from gateway.scrub import Scrubber
-from gateway.scrub.met import MetSecrets
+from gateway.scrub.known import MetSecrets
 from tests.scrubbing import draw
 
 PASSWORD = "Trick#07x!z"
@@ -95,7 +96,7 @@ def test_the_memory_of_a_chat_holds_no_value_and_ends() -> None:
 
 
 def test_the_memory_is_bounded_in_chats_and_in_values() -> None:
-    met = MetSecrets(b"key")
+    met = MetSecrets(b"key", time.monotonic)
     met.of("first").add(PASSWORD, "named")
     for at in range(MET_SECRETS_MAX):
         met.of("second").add(draw(f"<base62:12>x{at}", seed=at), "named")

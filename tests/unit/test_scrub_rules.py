@@ -10,10 +10,9 @@ import string
 import pytest
 
 from gateway.scrub import findings, scrub
-from gateway.scrub.known import KnownValues
-from gateway.scrub.machine import Machine
-from gateway.scrub.placeholder import PLACEHOLDER, Placeholders
+from gateway.scrub.known import PLACEHOLDER, KnownValues, Placeholders
 from gateway.scrub.rules import SecretRule, rule_book
+from gateway.scrub.scrubber import Machine
 from gateway.scrub.words import KeywordFamily, vocabulary
 from tests.scrubbing import draw
 

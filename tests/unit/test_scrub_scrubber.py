@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from gateway.contracts.messages import Finding, RemovedSecrets
 from gateway.scrub import Scrubber, StreamScrubber, findings, removed_secrets, report, scrub
-from gateway.scrub.placeholder import PLACEHOLDER, WHOLE_TEXT
+from gateway.scrub.known import PLACEHOLDER, WHOLE_TEXT
 from tests.scrubbing import draw
 
 TOKEN = draw("ghp_<base62:36>", seed=1)

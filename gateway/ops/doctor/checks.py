@@ -29,8 +29,8 @@ from gateway.packages import PluginKind, PluginPart, parts_of
 from gateway.plugins import call, load_part
 from gateway.preflight import check_port_free, http_get, said_by_agent
 from gateway.public_web import is_on_public_web, resolved
-from gateway.scrub.literals import engine_name
 from gateway.scrub.own_rules import load_rules, read_rules
+from gateway.scrub.rules import engine_name
 from gateway.store import open_store
 from gateway.store.foreign import ForeignDatabases
 from gateway.telemetry.spans import check_exporter

@@ -18,10 +18,9 @@ from pathlib import Path
 from typing import Final
 from unittest import mock
 
-from gateway.scrub import Scrubber, literals
-from gateway.scrub.literals import AutomatonFinder, TrieFinder, engine_name
+from gateway.scrub import Scrubber, rules
 from gateway.scrub.lookahead import anchor_finder
-from gateway.scrub.rules import rule_book
+from gateway.scrub.rules import AutomatonFinder, TrieFinder, engine_name, rule_book
 from tests.bench.figures import percentile
 from tests.bench.scrub.goal import Goal, Measured
 from tests.bench.scrub.hostile import HOSTILE
@@ -139,7 +138,7 @@ def _filtered(seed: int, megabytes: int) -> Goal:
 @contextlib.contextmanager
 def _engine(engine: type[AutomatonFinder] | type[TrieFinder]) -> Iterator[None]:
     """Everything searched for with one engine."""
-    with mock.patch.object(literals, "ENGINE", engine):
+    with mock.patch.object(rules, "ENGINE", engine):
         rule_book.cache_clear()
         anchor_finder.cache_clear()
         yield
