@@ -18,11 +18,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+from gateway.scrub.announced import AnnouncedValue
 from gateway.scrub.judge import Bond, is_secret
 from gateway.scrub.known import PLACEHOLDER
 from gateway.scrub.rules import CHECKS, Check, SecretSpan
 from gateway.scrub.states import State, StepResult
-from gateway.scrub.words import KeywordFamily, family_of_name
+from gateway.scrub.words import Announcement, KeywordFamily, family_of_name
 
 # Seed phrases: twelve to twenty-four words of one list of BIP-39, which nobody says in a row by chance.
 #
@@ -388,3 +389,154 @@ def _line_end(text: str, at: int, end: int, chars_max: int, *, is_last: bool) ->
     if end >= limit:
         return limit
     return end if is_last else None
+
+
+# A table with a column of secrets: the announcing word heads the column, the values stand in the rows below.
+#
+# | user | password |        user;password        User     Password
+# |------|----------|        bob;…                bob      …
+# | bob  | …        |
+#
+# Nothing but the rows tells that it is a table, so its header waits for the first of them.
+
+
+_HEAD_CHARS_MAX: Final = 160
+_HEAD: Final = re.compile(r"[^\W\d_](?:[^\W\d]|[ _/-](?! )){0,31}")
+"""The head of a column: a name of a few words."""
+
+_AT_EDGE: Final = re.compile(r"[\"'`*]{0,3}[ \t]{0,40}(?:\r?\n|[|,;\t]|(?<= ) )")
+_HEAD_REST: Final = re.compile(r"(?:[^\W\d]|[-/ \t|,;\"'`*\r])*\n?")
+"""What follows on the line of a header; any other character says that this is none."""
+
+_RULE_LINE: Final = re.compile(r"[\s|:=+-]*\Z")
+_AROUND_CELL: Final = " \t\r\"'`*"
+_BEHIND_HEAD: Final = frozenset(" \t\r\n|,;\"'`*")
+_BETWEEN_CELLS: Final = tuple(map(re.compile, (r"\|", r"\t", ";", ",", r"[ \t]{2,}")))
+"""Signs that part the cells, those first that are no part of a text."""
+
+
+@dataclass(slots=True)
+class TableColumn(State):
+    """State: an announcing word stands where the head of a column may stand."""
+
+    _word: Announcement
+    """It ends where the machine is until the header is read, whatever its own positions say by then."""
+    _between: re.Pattern[str] | None = None
+    _cells: int = 0
+    _columns: dict[int, KeywordFamily] = field(default_factory=dict)
+    _rows: int = 0
+    _cuts: list[SecretSpan] = field(default_factory=list)
+
+    def step(self, text: str, at: int, end: int, *, is_last: bool) -> StepResult:
+        """See `State.step`. Without a header it is any announced value."""
+        if self._between is None:
+            below = self._below_header(text, at, end, is_last=is_last)
+            if below is None:
+                return StepResult(at, waits=True)
+            if below < 0:
+                return StepResult(at, becomes=AnnouncedValue(self._word._replace(end=at)))
+            at = below
+        return self._read_rows(text, at, end, is_last=is_last)
+
+    def _below_header(self, text: str, at: int, end: int, *, is_last: bool) -> int | None:
+        """Return where the first row begins; negative if there is no table; None if that cannot be told yet."""
+        line = text.rfind("\n", max(0, at - _LOOK_BACK_CHARS), at) + 1
+        if not line and at > _LOOK_BACK_CHARS:
+            return -1
+        limit = min(end, at + _HEAD_CHARS_MAX)
+        edge = _AT_EDGE.match(text, at, limit)
+        if edge is None:
+            is_open = not is_last and end - at < _HEAD_CHARS_MAX and not text[at:end].strip(_AROUND_CELL)
+            return None if is_open else -1
+        rest = _HEAD_REST.match(text, at, limit)
+        if rest is None or not rest.group().endswith("\n"):
+            is_open = not is_last and rest is not None and rest.end() == end and limit == end
+            return None if is_open else -1
+        below = rest.end()
+        head = text[line : below - 1]
+        for between in _BETWEEN_CELLS:
+            if between.search(head.strip()):
+                return self._columns_of(text, (line, at, below), end, between, is_last=is_last)
+        return -1
+
+    def _columns_of(
+        self, text: str, head: tuple[int, int, int], end: int, between: re.Pattern[str], *, is_last: bool
+    ) -> int | None:
+        line, word_end, below = head
+        heads = _cells_of(text, line, below - 1, between)
+        columns: dict[int, KeywordFamily] = {}
+        for which, (start, stop) in enumerate(heads):
+            if not _HEAD.fullmatch(text, start, stop):
+                return -1
+            family = self._word.family if stop == word_end else family_of_name(text[start:stop])
+            if family in _OF_COLUMNS:
+                columns[which] = family
+        row_end = _line_end(text, below, end, _LINE_CHARS_MAX, is_last=is_last)
+        if row_end is None:
+            return None
+        if len(heads) < 2 or not columns or len(_cells_of(text, below, row_end, between)) != len(heads):
+            return -1
+        self._between, self._cells, self._columns = between, len(heads), columns
+        return below
+
+    def _read_rows(self, text: str, at: int, end: int, *, is_last: bool) -> StepResult:
+        assert self._between is not None, "the header was read"
+        while True:
+            while self._cuts:
+                cut = self._cuts.pop(0)
+                if cut.start >= at:
+                    return StepResult(cut.end, cut=cut)
+            if self._rows > _ROWS_MAX:
+                return StepResult(at, is_over=True)
+            row_end = _line_end(text, at, end, _LINE_CHARS_MAX, is_last=is_last)
+            if row_end is None:
+                return StepResult(at, waits=True)
+            if text[at - 1] == "\n":
+                cells = _cells_of(text, at, row_end, self._between)
+                is_rule = _RULE_LINE.match(text, at, row_end) is not None and row_end > at
+                if row_end - at >= _LINE_CHARS_MAX or (len(cells) != self._cells and not is_rule):
+                    return StepResult(at, is_over=True)
+                self._rows += 1
+                self._cuts = [] if is_rule else self._secrets(text, cells)
+                if self._cuts:
+                    continue
+            if row_end >= end:
+                return StepResult(row_end, is_over=is_last)
+            at = row_end + 1
+
+    def _secrets(self, text: str, cells: list[tuple[int, int]]) -> list[SecretSpan]:
+        """Return the cells of a row that hold secrets."""
+        return [
+            SecretSpan(start, stop, "named/personal" if family is KeywordFamily.PERSONAL else "named")
+            for (start, stop), family in ((cells[which], family) for which, family in self._columns.items())
+            if not any(map(str.isspace, text[start:stop]))
+            and not PLACEHOLDER.search(text, start, stop)
+            and is_secret(text[start:stop], family, Bond.SAID, is_quoted=False)
+        ]
+
+
+def may_be_head(word: Announcement, text: str) -> bool:
+    """Tell whether the word is followed by the end of a cell, or by what leads to it."""
+    return word.family in _OF_COLUMNS and text[word.end : word.end + 1] in _BEHIND_HEAD
+
+
+def _cells_of(text: str, start: int, end: int, between: re.Pattern[str]) -> list[tuple[int, int]]:
+    """Return the cells of one line without the space around them."""
+    while start < end and text[start] in " \t|":
+        start += 1
+    while end > start and text[end - 1] in " \t\r|":
+        end -= 1
+    parts: list[tuple[int, int]] = []
+    for sign in between.finditer(text, start, end):
+        parts.append((start, sign.start()))
+        start = sign.end()
+    parts.append((start, end))
+    return [_bare(text, begin, stop) for begin, stop in parts]
+
+
+def _bare(text: str, start: int, end: int) -> tuple[int, int]:
+    while start < end and text[start] in _AROUND_CELL:
+        start += 1
+    while end > start and text[end - 1] in _AROUND_CELL:
+        end -= 1
+    return start, end

@@ -30,9 +30,9 @@ from gateway.scrub.known import (
     kind_of,
 )
 from gateway.scrub.known import RULE as KNOWN
-from gateway.scrub.lines import LineRule, ListedRun, RuledLines, open_anchor
+from gateway.scrub.lines import LineRule, ListedRun, RuledLines, TableColumn, open_anchor
 from gateway.scrub.lookahead import Lookahead, LookaheadScanner, anchor_finder
-from gateway.scrub.openings import GluedWord, TableColumn, opened_by
+from gateway.scrub.openings import GluedWord, opened_by
 from gateway.scrub.own_rules import OWN, OwnRuleReader, OwnRules
 from gateway.scrub.raw_text import decoded
 from gateway.scrub.rules import RuleBook, SecretSpan, rule_book
