@@ -346,6 +346,8 @@ class Machine:
             if reached > ahead.spans[-1].start:
                 if step.is_over or step.cut is None:
                     self._close(state)
+                elif step.becomes is not None:
+                    self._state = step.becomes
                 self._cut(text, _with_tokens(step.cut, ahead.spans, is_ruled=isinstance(state, RuledLines)))
                 return True
         if step.cut is not None:
