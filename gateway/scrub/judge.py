@@ -45,7 +45,7 @@ _CALL: Final = re.compile(
     re.ASCII,
 )
 _HASH: Final = re.compile(
-    r"MII(?![A-Za-z0-9+/]{3}IBA|CX|BO|BV)[A-Za-z0-9+/]{20}|sha-?\d+[:-]|md5:|\$\w{1,12}\$|\{[A-Z0-9]+\}|pbkdf2|argon2|bcrypt"
+    r"MII(?![A-Za-z0-9+/]{3}IBA|CX|BO|BV)[A-Za-z0-9+/]{20}|sha-?\d+[:-]|md5:|\$\d?[a-z]{1,8}\d?[a-z]?\$(?=\S{16})|\{[A-Z0-9]+\}|pbkdf2|\$?argon2|bcrypt"
     r"|scrypt|scram-sha|vault:v\d|\$ansible_vault;|enc\(|U2FsdGVkX1",
     re.IGNORECASE,
 )
@@ -53,7 +53,7 @@ _HASH: Final = re.compile(
 
 _ALGORITHM: Final = re.compile(
     r"(?:aes(?:wrap)?|3?des(?:3|-ede3?)?|rsa|ecdsa|ed25519|camellia|aria|sm[234]|x?chacha20|x?salsa20|blowfish|twofish|rc[245]|hmac"
-    r"|pbes?[12]?|pbe\w*|hs\d+|rs\d+|es\d+|ps\d+)"
+    r"|pbes[12]|pbewith\w*|[ehpr]s(?:256|384|512))"
     r"(?:[-_/+](?:gcm|cbc|ecb|ctr|ccm|cfb|ofb|xts|siv|kw|poly1305|a?\d{2,4}(?:kw|gcm\w*)?|hs\d+|sha\d*|oaep\w*|pkcs\w*|(?:no)?padding"
     r"|with\w*|sha-?\d+\w*|\d+and\w*))*",
     re.IGNORECASE,
@@ -90,7 +90,7 @@ _REFERRING: Final = "@:$%‹›"
 _DIGEST: Final = re.compile(r"(?:[0-9a-f]{40}|(?:[A-Za-z][\w.]*[-/])+[0-9a-f]{7,64})", re.ASCII)
 """Behind a mere `key:`, a commit or the key of a cache."""
 
-_LONG_NUMBER: Final = re.compile(r"(?<![A-Za-z0-9])\d{5,12}(?![A-Za-z0-9])")
+_NUMBERED: Final = re.compile(r"[a-z]+\d{0,2}(?:-[a-z]+\d{0,2})+-\d{5,12}")
 _HEX: Final = re.compile(r"(?:0x)?[0-9a-fA-F]+")
 _MAIL: Final = re.compile(r"[\w.+-]+@(?:[\w-]+(?:\.[A-Za-z]{2,})+|\d{1,3}(?:\.\d{1,3}){3})")
 _NAME_AND_VALUE: Final = re.compile(r"-{0,2}([A-Za-z_][\w.]{2,40})!?==?[^\s=]", re.ASCII)
@@ -326,7 +326,11 @@ def _is_made(value: str) -> bool:
         and UNSPOKEN.search(value)
     ):
         return True
-    if is_wordy(_LONG_NUMBER.sub("0", value)) or all(_is_name(piece) for piece in re.split(r"[-_./:=@?]", value)):
+    if (
+        is_wordy(value)
+        or _NUMBERED.fullmatch(value)
+        or all(_is_name(piece) for piece in re.split(r"[-_./:=@?]", value))
+    ):
         return False
     if any(char.isdigit() for char in value):
         return any(char.isalpha() for char in value)

@@ -35,6 +35,7 @@ SMTPPASS: {p}
 smtpPass = "{p}"
 P/W {p}
 DB_PASSWORD=%4{p}
+password: $ecret${p}
 net user bob {p} /add
 cmdkey /generic:x /user:bob /pass:{p}
 psexec \\pc -u bob -p {p} cmd
