@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from functools import cache
-from pathlib import Path
 from typing import ClassVar, Final, NamedTuple
 
 from gateway.scrub.judge import Bond, is_secret
@@ -441,11 +439,4 @@ class NearVendor(State):
 
 
 def _speaks_of_facts(field: str) -> bool:
-    return any(word.group().lower() in _facts() for word in _VENDOR_WORD.finditer(field))
-
-
-@cache
-def _facts() -> frozenset[str]:
-    """The words beside which a value is no secret."""
-    tables = tomllib.loads(Path(__file__).with_name("vendors.toml").read_text(encoding="utf-8"))
-    return frozenset(tables["facts"].split())
+    return any(word.group().lower() in vocabulary().facts for word in _VENDOR_WORD.finditer(field))

@@ -152,6 +152,8 @@ class Vocabulary:
     types: frozenset[str]
     value_name: re.Pattern[str]
     stand_ins: frozenset[str]
+    facts: frozenset[str]
+    """Beside these no random value is a vendor's secret."""
     sentence: frozenset[str]
 
 
@@ -161,8 +163,8 @@ def vocabulary() -> Vocabulary:
     tables = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
     together = _together(tables["together"])
     options = _options(tables["commands"])
-    vendors = tomllib.loads(Path(__file__).with_name("vendors.toml").read_text(encoding="utf-8"))["names"].split()
-    announcing = dict.fromkeys(vendors, (KeywordFamily.VENDOR, KeywordForm.WHOLE))
+    vendors = tomllib.loads(Path(__file__).with_name("vendors.toml").read_text(encoding="utf-8"))
+    announcing = dict.fromkeys(vendors["names"].split(), (KeywordFamily.VENDOR, KeywordForm.WHOLE))
     announcing |= dict.fromkeys(together, (KeywordFamily.PHRASE, KeywordForm.WHOLE))
     announcing |= dict.fromkeys(options, (KeywordFamily.COMMAND, KeywordForm.WHOLE))
     announcing |= {
@@ -200,6 +202,7 @@ def vocabulary() -> Vocabulary:
             rf"[,;]?\\{{0,7}}[\"']?(?:{trie_pattern(around['value_names'])})\\{{0,7}}[\"']?(?=[:=]|\Z)"
         ),
         stand_ins=values["stand_ins"],
+        facts=frozenset(vendors["facts"].split()),
         sentence=values["sentence"],
     )
 
