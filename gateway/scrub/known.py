@@ -1,7 +1,7 @@
-"""Known secrets, found wherever they appear and in whatever form: our own, and those that a tool was given.
+"""Known secrets, found wherever they appear and in whatever form, and the placeholders that replace secrets.
 
-This is the one tier that misses nothing: a value is searched as it is, escaped in any way (known.py), in hex,
-and in base64 at each of the three positions it can have inside a longer text; on one line or broken over several.
+Known are our own, those that a tool was given, and what this text or its chat has shown before. A value is searched as
+it is, escaped in any way, in hex, and in base64 at each of its three positions; on one line or broken over several.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ from gateway.scrub.wrapped import WrappedTokens
 
 # The one incremental machine from which whole-text scrubbing and streaming are both made.
 #
-# It reads closed units only (units.py), keeps whatever is open as an explicit state (states.py), and never
+# It reads closed units only (view.py), keeps whatever is open as an explicit state (states.py), and never
 # takes back what it gave away. Scrubbing a whole text is feeding it in one piece, so the two agree for every
 # way of cutting a text, by construction and not by luck.
 

@@ -1,7 +1,7 @@
 """Tokens that a line break runs through, as mail programs, terminals, shells and programmers break them.
 
 A line that ends in what may be the beginning of a token is joined with the next ones, and the rules are asked
-about the joined text. Until that is decided nothing from the beginning of the token on is closed (units.py).
+about the joined text. Until that is decided nothing from the beginning of the token on is closed (view.py).
 """
 
 from __future__ import annotations
