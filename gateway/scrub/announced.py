@@ -507,6 +507,8 @@ class AnnouncedValue(State):
     def _repeats_its_name(self, text: str, at: int, stop: int) -> bool:
         """Tell whether the value is the name that it is assigned to, in another spelling (`API_KEY = "api-key"`)."""
         begun_at = self._begun_at
+        if text[stop - 1].isalnum() and text[stop - 1].lower() != text[begun_at + len(self._rest_read) - 1].lower():
+            return False
         name = _NAME.search(text, max(0, begun_at - _NAME_CHARS_MAX), begun_at)
         return name is not None and _squeezed(name.group() + self._rest_read).endswith(_squeezed(text[at:stop]))
 
