@@ -48,6 +48,9 @@ from gateway.scrub.wrapped import WrappedTokens
 # way of cutting a text, by construction and not by luck.
 
 
+NAMED: Final = "named"
+"""Rules of this kind know where a secret begins, and not by its form where it ends."""
+
 _REST_OF_SECRET: Final = re.compile(r"[A-Za-z0-9+/=_.~-]+", re.ASCII)
 _CUT_ZONE_CHARS: Final = 512
 """A run that is too long is cut before anything that may begin a secret in its last part."""
@@ -332,7 +335,7 @@ class Machine:
         self._steps += 1
         due_at = self._interrupts(state, end)
         if type(state) is AnnouncedValue:
-            is_form = bool(ahead.spans) and not ahead.spans[-1].rule.startswith(OWN)
+            is_form = bool(ahead.spans) and not ahead.spans[-1].rule.startswith((OWN, NAMED))
             state.token_at = ahead.spans[-1].start if is_form else None
         step = state.step(text, self._at, due_at or end, is_last=is_last and due_at is None)
         if due_at is not None and step.waits:
@@ -447,7 +450,8 @@ def _with_tokens(value: SecretSpan | None, tokens: Sequence[SecretSpan], *, is_r
     its kind.
     """
     nearest = tokens[-1]
-    is_longer = value is not None and is_ruled and nearest.start == value.start and nearest.end < value.end
+    is_longer = value is not None and nearest.start == value.start and nearest.end < value.end
+    is_longer = is_longer and (is_ruled or nearest.rule.startswith(NAMED))  # a value of before, and more
     if value is not None and nearest.rule.startswith(OWN):  # it may have less of the value than we know
         return nearest._replace(start=min(nearest.start, value.start), end=max(nearest.end, value.end))
     if value is None or (nearest.start <= value.start and not is_longer):

@@ -84,3 +84,8 @@ def test_two_announced_values_glued_together_are_gone(text: str) -> None:
     assert SESSION not in clean
     assert "91da6824" not in clean
     assert "Eagle2025" not in clean
+
+
+def test_a_value_that_begins_with_one_of_before_goes_to_its_end() -> None:
+    clean = SCRUBBER.scrub(f"password: {SESSION} and the other password: {SESSION}longer99!")
+    assert "longer99" not in clean
