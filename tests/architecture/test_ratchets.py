@@ -22,9 +22,9 @@ from tests.architecture.code_stats import (
 )
 
 LIMITS: Final = {
-    "files": 379,
-    "lines": 107_402,
-    "one_importer": 17.8,
+    "files": 374,
+    "lines": 107_508,
+    "one_importer": 17.6,
     "duplicate_classes": 0,
     "no_verb": 5.5,
     "forwarders": 79,
