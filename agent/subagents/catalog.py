@@ -7,8 +7,7 @@ is changed by the configuration, and then by an operator's latest choice. The ro
 A child never may use more than its parent, its type and the operator's policy all grant. The policy is asked
 again for every call, with the child's context. The rest is a ceiling: the parent's, joined with that of the
 type and that of all sub-agents. Ceilings only ever join, so a grandchild is under all of those above it, and a
-deny anywhere is a deny for good.
-"""
+deny anywhere is a deny for good."""
 
 from __future__ import annotations
 
@@ -49,10 +48,9 @@ NOT_AT_THE_BOTTOM: Final = ("sub_agent", "orchestrate")
 
 @dataclass(frozen=True, slots=True)
 class SubType:
-    """One row. `tools` None: all that its parent may use. `rounds_max`: rounds of tools before it has to wrap
-    up. `prompt` is the whole description of its role for the child: that of its type, and that of every
-    sub-agent. `model`: a name or `CHEAP`; "": that of all sub-agents, or of whoever asks. `needs` are
-    those of its row."""
+    """One row. `tools` None: all that its parent may use. `rounds_max`: rounds of tools before it has to wrap up.
+    `prompt` is the whole description of its role for the child: that of its type, and that of every sub-agent. `model`:
+    a name or `CHEAP`; "": that of all sub-agents, or of whoever asks. `needs` are those of its row."""
 
     name: str
     label: CleanText
@@ -142,8 +140,7 @@ class Catalog:
 def child_context(parent: ToolContext, sub_type: SubType, *, session_id: str, task_id: str) -> ToolContext:
     """Build the context for the calls of a child: its parent's person, place and fence, with fewer permissions.
 
-    It encloses no file and suspends no turn, since no answer to a person follows from it.
-    """
+    It encloses no file and suspends no turn, since no answer to a person follows from it."""
     call_origin = CallOrigin(session_id, task_id, parent.call_origin.depth + 1)
     ceiling = parent.ceiling & _of_type(sub_type) & _of_depth(call_origin.depth)
     return replace(parent, ceiling=ceiling, call_origin=call_origin, enclosures=None, suspension=None)

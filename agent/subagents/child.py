@@ -4,8 +4,7 @@ It reads frames from standard input and writes frames to standard output. It has
 It is small, because every module that it imports is waited for at every start: nothing here may lead to the SDK of a
 model or a platform, to SQL or to the logs.
 
-Its parent can end it at any moment, by `cancel` or by closing the pipe: whatever runs then is not waited for.
-"""
+Its parent can end it at any moment, by `cancel` or by closing the pipe: whatever runs then is not waited for."""
 
 from __future__ import annotations
 
@@ -60,12 +59,10 @@ _FAILED: Final = 1
 
 
 class LastWords:
-    """Writes short lines of our own and the class of an exception to standard error, never the exception's
-    text.
+    """Writes short lines of our own and the class of an exception to standard error, never the exception's text.
 
     A child has no scrubber, and a traceback quotes what the exceptions were given. At most SUBAGENT_NOTES_MAX
-    lines are written, so that a parent that reads none of them does not block the child.
-    """
+    lines are written, so that a parent that reads none of them does not block the child."""
 
     def __init__(self) -> None:
         self._left = SUBAGENT_NOTES_MAX
@@ -231,8 +228,7 @@ def _failure(call: CalledTool, error: Exception) -> ToolOutcome:
 class ParentLink:
     """Asks the parent through `send`, which raises `FrameTooLong`. A frame that answers no question is ignored.
 
-    All answers, from any thread, go into one queue, and one thread takes them out. So nothing here is shared.
-    """
+    All answers, from any thread, go into one queue, and one thread takes them out. So nothing here is shared."""
 
     def __init__(
         self,

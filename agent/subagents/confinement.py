@@ -6,8 +6,7 @@ plain        files are not held
 
 In all three a child gives up what a process can: in bubblewrap and under Landlock files once more, and everywhere
 root's rights, processes, sockets and whatever else a seccomp filter can refuse; it takes no more of the machine than
-its limits, and closes itself to its siblings.
-"""
+its limits, and closes itself to its siblings."""
 
 from __future__ import annotations
 

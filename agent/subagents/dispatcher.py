@@ -3,8 +3,7 @@
     order checked ─▶ row opened ─▶ a slot awaited ─▶ child run ─▶ ended in SQL, once
 
 One that is ordered inline ends with the turn that waits for it; one in the background lives in this process for
-as long as it takes. The outcome of a child is a value; only an order that cannot be carried out is an error.
-"""
+as long as it takes. The outcome of a child is a value; only an order that cannot be carried out is an error."""
 
 from __future__ import annotations
 
@@ -179,11 +178,9 @@ class TaskWatch(Protocol):
     def started(self, task: SubTask, address: ReplyAddress | None, language: str, *, person: str = "") -> None:
         """Note that a task was ordered or runs. `address`: the place of those who ordered it; `language`: theirs;
         `person`: who of them ordered it, "" where nobody else is there."""
-        ...
 
     def ended(self, task: SubTask) -> None:
         """Note that the task is over, with the outcome in `task`."""
-        ...
 
 
 class SubAgents:

@@ -1,8 +1,7 @@
 """Runs the step graph of a strategy: sub-agents in parallel, within one budget and one deadline. `orchestrate`.
 
 The model is told the account at the end: the answer first, then the table of steps. The last part composes all that
-sub-agents need, as the settings say.
-"""
+sub-agents need, as the settings say."""
 
 from __future__ import annotations
 
@@ -147,8 +146,7 @@ class Orchestration:
 
     When the budget is spent no model is asked any more: nothing new begins, and what runs ends with what it had said,
     unless the call that it has open brings its answer. Shortly before the deadline what runs ends by its own limit, so
-    that what it had said is kept; at the deadline it is killed.
-    """
+    that what it had said is kept; at the deadline it is killed."""
 
     def __init__(
         self,

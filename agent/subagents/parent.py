@@ -2,8 +2,7 @@
 
 Nothing that a child says is trusted. Its identity, its model and its permissions are decided here; its messages
 are scrubbed before a model reads them; its tools are checked as its model's calls would be; tokens and money
-are counted from what the provider said.
-"""
+are counted from what the provider said."""
 
 from __future__ import annotations
 
@@ -135,8 +134,7 @@ def _message(said: ChildMessage, text: CleanText, calls: Sequence[ToolCall]) -> 
 class UnderWay:
     """The calls of the last answer that have no result yet, and the questions to people.
 
-    Of a call only the name is passed on, and only where there is such a tool: else the model made the word up.
-    """
+    Of a call only the name is passed on, and only where there is such a tool: else the model made the word up."""
 
     def __init__(self, names: Collection[str]) -> None:
         """Start with no calls. `names` are those of all tools."""

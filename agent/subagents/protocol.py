@@ -13,8 +13,7 @@ parent, and ends with `done` or `error`. A line is one object `{"type": …}` wi
 
 What we write is exact. What we read may come from strangers' programs: fields that may be missing have defaults,
 fields that we do not know are passed over, and what is no frame becomes a value with a reason. No reason quotes what
-was read: it may hold anything.
-"""
+was read: it may hold anything."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 what to ask next.
 
 After `rounds_max` rounds of tools one more call, without tools, asks for a wrap-up. A prompt that is too long loses its
-old tool results, the newest last; when there is nothing left to lose, that is the end.
-"""
+old tool results, the newest last; when there is nothing left to lose, that is the end."""
 
 from __future__ import annotations
 
@@ -29,8 +28,7 @@ from gateway.contracts.errors import Reason
 class Rounds:
     """One conversation between a child's model and its tools.
 
-    Ask `next_call`, tell `answered`, run the calls it returns, tell `returned`, as long as `ending` is None.
-    """
+    Ask `next_call`, tell `answered`, run the calls it returns, tell `returned`, as long as `ending` is None."""
 
     def __init__(self, init: InitFrame) -> None:
         self._system = init.system

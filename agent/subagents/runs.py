@@ -1,9 +1,7 @@
 """The sub-agents of this process: their orders, each run from its order to its end, and their transcripts.
 
-A run is in the registry while it works. Four things end it: its own end, its parent's end (`Dispatcher`), its
-person's word (`SubagentStopper`: /stop, /new, /undo, /forget), and rights that its person no longer has
-(`Rights`).
-"""
+A run is in the registry while it works. Four things end it: its own end, its parent's end (`Dispatcher`), its person's
+word (`SubagentStopper`: /stop, /new, /undo, /forget), and rights that its person no longer has (`Rights`)."""
 
 from __future__ import annotations
 
@@ -69,25 +67,21 @@ class OrderRefused(ToolError):
 
 
 class Dispatcher(Protocol):
-    """Starts sub-agents for the caller in `context`. Raises `OrderRefused` for an order that cannot be carried
-    out (unknown type, too deep, no such task), `StoreUnavailable`; a sub-agent that fails is a value, not an
-    error."""
+    """Starts sub-agents for the caller in `context`. Raises `OrderRefused` for an order that cannot be carried out
+    (unknown type, too deep, no such task), `StoreUnavailable`; a sub-agent that fails is a value, not an error."""
 
     async def delegate(self, context: ToolContext, order: SubOrder) -> SubTask:
         """Carry it out and return it as it ended. Waits while too many are live. Cancelling kills it."""
-        ...
 
     async def spawn(self, context: ToolContext, order: SubOrder) -> SubTask:
         """Start a sub-agent in the background: return at once, with the task queued or running."""
-        ...
 
 
 class TranscriptWriter:
     """Writes what one child says, costs and does, in order; nothing waits for the database, nothing is lost.
 
     A database that goes away in the middle of a write has it or has it not. So entries have numbers here already, and
-    each model call is written with the entry of its answer: what is written again is known by its numbers.
-    """
+    each model call is written with the entry of its answer: what is written again is known by its numbers."""
 
     def __init__(self, book: TaskStore, task_id: str) -> None:
         self._book = book
@@ -301,8 +295,7 @@ class Rights:
 
     Intake takes no words of people who were blocked, have a lesser role or whose place was closed. A sub-agent
     that works for them already is ended by its process within a second, also while it waits; and each of its
-    calls asks here first. As with every cancelled task, nobody is told.
-    """
+    calls asks here first. As with every cancelled task, nobody is told."""
 
     def __init__(self, people: People) -> None:
         self._people = people

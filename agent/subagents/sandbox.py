@@ -1,7 +1,6 @@
 """The ladder of confinements: bubblewrap, else Landlock, else a plain process that says so.
 
-Each rung is tried for real, once, when the agent starts; the best that works here holds all children.
-"""
+Each rung is tried for real, once, when the agent starts; the best that works here holds all children."""
 
 from __future__ import annotations
 
@@ -80,8 +79,7 @@ class ChildSandbox:
     """One rung of the ladder.
 
     In bubblewrap there is Python, our two packages and the home of one conversation, and nothing else. Without it a
-    child has an empty environment, a group of its own, and gives up by itself what it can.
-    """
+    child has an empty environment, a group of its own, and gives up by itself what it can."""
 
     def __init__(
         self,

@@ -6,8 +6,7 @@ The text follows from the tasks of the turn (`status_text`). It is committed and
 often than its `Cadence` says, and nobody waits for it. Sub-agents in the background, which outlive their turn, have a
 message of their own. The first wording is said only while somebody is at work, so that nothing of what a turn waited
 for comes after its answer. Ids follow from turn and wording: saying a thing again says it once, and a process that
-finds a turn of another one goes on with its message.
-"""
+finds a turn of another one goes on with its message."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Steps of several sub-agents as data: one graph, what may begin next in it, and the prompt of each step. Pure.
 
 A prompt holds what one sub-agent wrote for another to read. Each such piece is in a frame whose mark its writer
-could not know, and all of them share the room that is there.
-"""
+could not know, and all of them share the room that is there."""
 
 from __future__ import annotations
 
@@ -81,8 +80,7 @@ class StepNode:
     """One step in a graph. It begins once all of `after` are over and all of `needs` are done.
 
     It never begins where one of its `needs` failed or never begins, where fewer than `quorum` of `after` are done, or
-    where a verdict has made it needless (`is_wanted`).
-    """
+    where a verdict has made it needless (`is_wanted`)."""
 
     order: StepOrder
     needs: tuple[str, ...] = ()
@@ -121,8 +119,7 @@ class StepGraph:
     A sequence is nodes that need each other, a parallel part is nodes that do not, a join is a node after them with a
     quorum, a loop is its rounds one after the other, and a judge decides by `is_wanted` whether it goes on. `achieved`
     is what there is to show if it ends here, `undone` what is known to be missing then. A failure is handed on as a
-    failure, and an orchestration succeeds only if the step that makes its answer did.
-    """
+    failure, and an orchestration succeeds only if the step that makes its answer did."""
 
     nodes: Sequence[StepNode]
     outcome: Conclusion
@@ -134,8 +131,7 @@ class StepGraph:
 class Strategy:
     """One orchestration as it was asked for, valid. It keeps no state: its graph follows from what has ended so far.
 
-    It never wants more than `children_max` sub-agents.
-    """
+    It never wants more than `children_max` sub-agents."""
 
     name: str
     children_max: int

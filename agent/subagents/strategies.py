@@ -2,8 +2,7 @@
 
 One flat shape for all six: steps that say who does what. A strategy that needs somebody for a part of its own (a judge,
 a lead) knows that step by its id. What the schema cannot say is said here, as a clause that names the place and the
-remedy.
-"""
+remedy."""
 
 from __future__ import annotations
 
@@ -157,8 +156,7 @@ def _graph(asked: AskedStrategy, ended: Endings) -> StepGraph:
     """Run each step as soon as those that it needs are done, with their results; what is ready runs side by side.
 
     What needs something that failed is not run; everything else is. The answer is that of the steps that no other
-    step needs, and the graph succeeds when all of its steps do.
-    """
+    step needs, and the graph succeeds when all of its steps do."""
     steps, total = asked.steps, len(asked.steps)
     achieved = _results(steps, ended)
     needed = {need for step in steps for need in step.needs}
@@ -223,8 +221,7 @@ def _debate(asked: AskedStrategy, ended: Endings) -> StepGraph:
     """Let each side state its case in every round and see what the others said last; then let a judge decide.
 
     A side that fails speaks no more, and what it said before still counts. With fewer than two sides left the debate
-    is over; unless two of them have spoken there is nothing to judge.
-    """
+    is over; unless two of them have spoken there is nothing to judge."""
     sides, rounds = range(1, len(asked.steps) + 1), range(1, (asked.rounds or _ROUNDS) + 1)
     nodes: list[StepNode] = []
     before: tuple[str, ...] = ()
@@ -278,8 +275,7 @@ def _review(asked: AskedStrategy, ended: Endings) -> StepGraph:
     """Have the author write, and the reviewer approve or say what to mend. Approved, the newest draft is the answer;
     not approved in the last iteration, it is none.
 
-    A verdict that cannot be read is asked for once more, and then is no approval.
-    """
+    A verdict that cannot be read is asked for once more, and then is no approval."""
     iterations = asked.rounds or _ITERATIONS
     numbers = range(1, iterations + 1)
     reached = [number for number in numbers if _ids(number)[0] in ended]
@@ -356,8 +352,7 @@ def _hierarchical(asked: AskedStrategy, ended: Endings) -> StepGraph:
     """Have the lead split, workers do the parts, and the lead join what they bring, unless that is nothing.
 
     A split that cannot be read is asked for once more. A part is done by the type that the lead names, else by the
-    worker's; what the worker was told holds for every part.
-    """
+    worker's; what the worker was told holds for every part."""
     worker = asked.role("worker")
     parts, problem = _split(asked, ended)
     names = [f"part {number}" for number in range(1, limits.ORCHESTRATION_PARTS_MAX + 1)]
@@ -432,8 +427,7 @@ class ReviewVerdict:
     """A reviewer's decision, and the changes it wants.
 
     It is believed only as a whole JSON object: what approves is the field `approved`, never a word in a sentence, and
-    nothing is mended into an approval.
-    """
+    nothing is mended into an approval."""
 
     approved: bool
     feedback: str
@@ -558,8 +552,7 @@ class StrategyShape:
 def strategy_of(arguments: Mapping[str, Any], types: Sequence[str]) -> Strategy:
     """Build the strategy that was asked for. Raises `ToolError` that names everything that is wrong with it, and where.
 
-    `arguments` have passed the schema. Empty fields count as left out.
-    """
+    `arguments` have passed the schema. Empty fields count as left out."""
     name = arguments["strategy"]
     shape = _SHAPES[name]
     written = [

@@ -1,8 +1,6 @@
 """One child process from its start to its end: heard, timed by its parent, killed with its group, reaped.
 
-Nothing here depends on the child's cooperation: it is ended when it floods, grows, falls silent or takes too
-long.
-"""
+Nothing here depends on the child's cooperation: it is ended when it floods, grows, falls silent or takes too long."""
 
 from __future__ import annotations
 
@@ -69,11 +67,9 @@ class Host(Protocol):
     def model(self, call: ModelCall) -> AsyncIterator[ModelDelta | ModelResult]:
         """Stream deltas, then exactly one result; a failure is a result with an error. Raises only what ends the child
         (`BudgetSpent`, `AllotmentSpent`, `StoreUnavailable`, `CancelledError`)."""
-        ...
 
     async def tool(self, call: ToolCallFrame) -> ToolOutcome:
         """Run a tool of the parent; a failure is an outcome."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -407,8 +403,7 @@ class Supervisor:
         """Carry an order out. A child that fails, floods, dies or takes too long is an ending, and so is a spent
         budget; whatever else the host raises is raised. Cancelling kills it.
 
-        When this returns or raises, every process of the child is dead and reaped.
-        """
+        When this returns or raises, every process of the child is dead and reaped."""
         began_s = self._clock.monotonic_s()
         confinement, task_id = self._sandbox.confinement, order.init.task_id
 

@@ -36,8 +36,7 @@ _STATES: Final = {
 def result_text(task: SubTask, chars_max: int) -> str:
     """Write one task in at most `chars_max` characters: which it is, its state, and its answer with head and tail kept.
 
-    A cut joins what was apart, so the caller scrubs the text again; the task's id is the handle to the rest.
-    """
+    A cut joins what was apart, so the caller scrubs the text again; the task's id is the handle to the rest."""
     if not task.state.is_over:
         return _short(result_line(task), chars_max)
     line = result_line(task) + what_now(instead_of(task.reason))

@@ -5,8 +5,7 @@ parent's own would be, and its cost counts against the same allowance. A policy 
 
 In a user's turn nobody sits and waits: the turn yields with a barrier, which wakes the session when it is met, on
 whichever process. Where no turn can yield (under another engine) the call itself waits. Sub-agents have not got
-`sub_agent_wait`: their own ones are waited for where they are asked for.
-"""
+`sub_agent_wait`: their own ones are waited for where they are asked for."""
 
 from __future__ import annotations
 
@@ -333,8 +332,7 @@ class CatalogFollower:
     """Keeps the tools that ask for sub-agents as the catalog reads now.
 
     What an operator says of a type reaches the model in its next turn, and changes the beginning of its prompts once.
-    `made` makes the tools for the types that a model may choose from, always the same ones by name.
-    """
+    `made` makes the tools for the types that a model may choose from, always the same ones by name."""
 
     def __init__(self, catalog: Catalog, registry: ToolRegistry, made: Callable[[SubTypes], tuple[Tool, ...]]) -> None:
         self._catalog = catalog

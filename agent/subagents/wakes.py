@@ -4,8 +4,7 @@
 
 Every agent process runs this. A crash after the first arrow leaves the wake due; one after the second repeats an id
 that the bus knows for a day and SQL, once it is answered, for ever. So each wake is one message, however many
-processes send it. It never interrupts: it waits its turn on the lane, as everything that its person says does.
-"""
+processes send it. It never interrupts: it waits its turn on the lane, as everything that its person says does."""
 
 from __future__ import annotations
 
@@ -50,8 +49,7 @@ class LostJudge:
     Others are judged by when they last wrote that they live. So a judge has to know that they could have written: while
     this process was paused, or had no database, they may have been in the same way; where the clock jumps, what they
     wrote says nothing. Then they have as long as ever to write again. A process that has just begun believes what it
-    finds: its predecessor may have died.
-    """
+    finds: its predecessor may have died."""
 
     def __init__(self) -> None:
         self._looked_s = math.nan

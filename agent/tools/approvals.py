@@ -95,8 +95,7 @@ class ApprovalRequest:
     answered by nobody else; it `goes_to_admins`, in private, where the person who asked is none. `fence` is the fencing
     token of the turn that asks: when another run owns the lane nobody can answer any more. A question
     of a sub-agent that outlives its turn is open as long as that (`task_id`) lives. Without an `address` there is
-    nobody to ask. `language` is that of the person who asked. What has no `lasting` is approved for this once.
-    """
+    nobody to ask. `language` is that of the person who asked. What has no `lasting` is approved for this once."""
 
     key: SessionKey
     turn_id: str
@@ -118,7 +117,6 @@ class Approvals(Protocol):
     async def ask(self, question: ApprovalRequest) -> ApprovalOutcome:
         """Wait for an answer, at most as long as an approval lives; meanwhile time limits
         (`agent.concurrency`) stand still. Cancelling withdraws the question."""
-        ...
 
 
 class NobodyToAsk:

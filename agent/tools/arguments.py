@@ -20,8 +20,7 @@ _ESCAPED: Final = re.compile(r"\\u([0-9a-fA-F]{4})")
 def parse_arguments(text: str) -> Mapping[str, Any]:
     """Read the arguments as an object; short broken JSON is repaired where that is possible. Raises `ToolError`.
 
-    Runs on the event loop, so every bound is one at which the worst case was measured.
-    """
+    Runs on the event loop, so every bound is one at which the worst case was measured."""
     if len(text) > limits.TOOL_ARGUMENTS_CHARS_MAX:
         raise ToolError(f"the arguments are longer than {limits.TOOL_ARGUMENTS_CHARS_MAX} characters")
     try:

@@ -2,8 +2,7 @@
 
 Whatever a page asks for (a redirect, a picture, a frame, a fetch, a websocket) Chromium asks of this proxy, by
 name; the proxy resolves the name, judges the address and connects to that same address. Chromium itself resolves
-nothing. A connection carries one request or one tunnel, and an end.
-"""
+nothing. A connection carries one request or one tunnel, and an end."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """MCP servers and their tools, by the official SDK, with our limits, our envelope and our policy.
 
 The SDK's connection belongs to the task that opened it, so each server has a task of its own (`hold`), and the
-tools only borrow the connection.
-"""
+tools only borrow the connection."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 Inside it sees the system, itself and the files that its command or the settings name, all read-only; it writes
 in a folder of its own and where the settings say so. It gets nothing of our environment. Landlock cannot keep
-it from the network.
-"""
+it from the network."""
 
 from __future__ import annotations
 
@@ -86,7 +85,6 @@ class ServerConfinement(Protocol):
         self, command: Sequence[str], environment: Mapping[str, str], access: ServerAccess, home: Path
     ) -> Launch:
         """Tell how `command` is started so that it is held. Raises `OSError` where there is no such program."""
-        ...
 
 
 class BubblewrapConfinement:

@@ -2,8 +2,7 @@
 
 What the SDK's provider would forget with its process, and could refresh nothing without, is in the login's file, too:
 when the token ends, and who gave it. The file is readable by its owner only, and every request looks into it, so that
-one process uses what another has refreshed.
-"""
+one process uses what another has refreshed."""
 
 from __future__ import annotations
 

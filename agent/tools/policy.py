@@ -1,8 +1,7 @@
 """The policy on tools: permission sets as values that intersect, and the policy that grants them. Pure.
 
 A set is a stack of rules, and every rule must agree: the strictest one decides. So a sub-agent's set is its
-parent's, intersected with that of its type, and can never be wider than either.
-"""
+parent's, intersected with that of its type, and can never be wider than either."""
 
 from __future__ import annotations
 

@@ -200,8 +200,7 @@ class ToolRegistry:
 
     `read_more` is always among them: it belongs to the results, which are kept here, or `elsewhere`. `absent` tools
     are listed with their reasons, and a call of one says so. What touches the same thing runs one after the other in
-    all rounds of one conversation: its sub-agents have rounds of their own.
-    """
+    all rounds of one conversation: its sub-agents have rounds of their own."""
 
     def __init__(
         self,

@@ -51,8 +51,7 @@ def abridged(text: str, chars_max: int, *, handle: str = "", advice: str = "") -
 def pieces(length: int, text: str) -> Pieces:
     """Choose where to cut `text` so that head and tail together have at most `length` characters.
 
-    Two thirds go to the head, where most tools say what matters. Both cuts are at the edge of a grapheme.
-    """
+    Two thirds go to the head, where most tools say what matters. Both cuts are at the edge of a grapheme."""
     head_end = grapheme_start(text, length - length // 3)
     tail_start = len(text) - length // 3
     started = grapheme_start(text, tail_start)

@@ -2,8 +2,7 @@
 help. Pure.
 
 A model that copies a file back, or is asked to use a key that it never saw, would write the placeholder where the
-secret belongs; what it destroys then is found out much later.
-"""
+secret belongs; what it destroys then is found out much later."""
 
 from __future__ import annotations
 
@@ -120,8 +119,7 @@ class SecretInjector:
     """The way from the vault to a tool. `origins` are the addresses to which a secret may be sent.
 
     The secrets that were injected in a lane are remembered here, in memory, for LENT_KNOWN_S: a tool that got
-    one may leave it in a file that the next one reads.
-    """
+    one may leave it in a file that the next one reads."""
 
     def __init__(self, vault: Vault, seal: Seal, uses: SecretAudit, clock: Clock, *, origins: frozenset[str]) -> None:
         self._vault = vault

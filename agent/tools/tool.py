@@ -76,8 +76,7 @@ class Allotment:
 
     What is taken counts at once, and for those `above`, too: a part of a larger work has no more than is left of
     that. Each model call is asked for before it is made, so what is taken beyond it is at most the call that each of
-    them has open.
-    """
+    them has open."""
 
     def __init__(self, tokens_max: int, usd_max: float | None, *, above: Allotment | None) -> None:
         self._tokens_max = tokens_max
@@ -183,8 +182,7 @@ class ToolContext:
     work together take, and all below them; None: only the day's limits do. `asking` is entered with a tool's name
     while a person is asked about it, for whoever shows what goes on. `reading` is one for a turn and its sub-agents,
     and so are the tools that an admin `approved` for the rest of it. `is_lent` says that this very call was given a
-    secret that it asked for.
-    """
+    secret that it asked for."""
 
     key: SessionKey
     turn_id: str
@@ -241,8 +239,7 @@ class Tool:
     is told in one context, which may be less than `spec`; None: `spec`.
 
     In its `secret_arguments` a tool is given the values, where there is a vault and a person approves. It keeps them
-    to itself, or says to which origin they go (`secrets_go_to`).
-    """
+    to itself, or says to which origin they go (`secrets_go_to`)."""
 
     spec: ToolSpec
     category: str

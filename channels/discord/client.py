@@ -430,11 +430,9 @@ class Heartbeating(Protocol):
     @property
     def losses(self) -> int:
         """Count how often the gateway was lost so far."""
-        ...
 
     async def probe(self) -> None:
         """Send a heartbeat, which the gateway answers."""
-        ...
 
 
 async def watch_heartbeat(client: Heartbeating, *, every_s: float) -> None:

@@ -1,8 +1,7 @@
 """The supervised connection of one bot: lease, sessions, read cursors, missed messages.
 
 The SDK gives up in many ways (a first connect that is refused, an event it cannot parse), and waits long in others;
-so each session is one client, watched from outside, and the next one is built from nothing.
-"""
+so each session is one client, watched from outside, and the next one is built from nothing."""
 
 from __future__ import annotations
 

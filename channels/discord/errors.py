@@ -1,8 +1,7 @@
 """The meaning of Discord's refusals for a delivery.
 
 A dropped connection escapes discord.py as a raw error of aiohttp, and the message may be there; the nonce makes
-sending it again harmless for a few minutes, and the history tells after that.
-"""
+sending it again harmless for a few minutes, and the history tells after that."""
 
 from __future__ import annotations
 

@@ -3,8 +3,7 @@
 discord.py takes for granted what Discord's documents call optional, and an event that it cannot read ends the
 session with the gateway. So it gets the fields that we read, all of them filled in, and nothing else; new kinds of
 components, embeds or polls do not reach it. Where a message has no text of its own, the question of its poll and the
-text of its card count as its words.
-"""
+text of its card count as its words."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 Guild channels and threads name their last message when a session begins, so only those that moved are read. Direct
 chats cannot be listed by a bot; those we have a cursor for are read, and their cursors say that they are direct
-chats, because a channel id alone does not.
-"""
+chats, because a channel id alone does not."""
 
 from __future__ import annotations
 
@@ -67,8 +66,7 @@ class DiscordHistory:
         """Read the messages of a place after its cursor, oldest first: the newest HISTORY_MESSAGES_MAX if there are
         more.
 
-        None for a place that is closed to us. Raises `HistoryUnavailable`.
-        """
+        None for a place that is closed to us. Raises `HistoryUnavailable`."""
         try:
             return await self._since(await self._channel(room), self._mark(room), room)
         except (discord.RateLimited, discord.DiscordServerError) as error:

@@ -2,8 +2,7 @@
 
 With HTTP, the first answer to an interaction is the response to the request; all later ones are sent to Discord's
 API as usual. So the SDK's interaction is built from the payload, and the first answer that the SDK would post is
-caught on the way.
-"""
+caught on the way."""
 
 from __future__ import annotations
 

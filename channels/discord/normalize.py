@@ -1,8 +1,7 @@
 """Make an `Incoming` of a Discord message, press or command, or say why it is none. Pure.
 
 The adapter fills a `DiscordMessage` from discord.py's own object: ids as text, absent things as empty values. That
-keeps the SDK out of here and the rules testable without a gateway.
-"""
+keeps the SDK out of here and the rules testable without a gateway."""
 
 from __future__ import annotations
 
@@ -130,8 +129,7 @@ class DiscordMessage:
     The names are those of the users, roles and channels that `content` mentions, by id; `mentions` are the
     users the message pings. `forwarded` holds what the message passes on, which has no words of its own then.
     A channel that `takes_threads` is one where a message may begin a thread, and one that `begins_thread` shall.
-    `guild_locale` is what the guild's owner chose; nobody did where it is the one that every guild begins with.
-    """
+    `guild_locale` is what the guild's owner chose; nobody did where it is the one that every guild begins with."""
 
     id: str
     channel_id: str

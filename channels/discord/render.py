@@ -2,8 +2,7 @@
 
 Facts: 2000 Unicode code points; `__x__` underlines; no tables, images, or headings below the third; masked
 links for http(s) only, with a label that does not look like another address; nothing can be escaped inside
-a fence. That nobody is pinged is promised twice: here for text, and by `allowed_mentions` at sending.
-"""
+a fence. That nobody is pinged is promised twice: here for text, and by `allowed_mentions` at sending."""
 
 from __future__ import annotations
 

@@ -50,8 +50,7 @@ async def find_message(
     """Find the id of our message that shows the chunk; None when it is surely not there.
 
     Raises `Untraceable` without the right to read the history, or when it goes on too long; otherwise what the SDK
-    raises.
-    """
+    raises."""
     after = discord.Object(snowflake_at(since_ms - limits.LOOKUP_MARGIN_S * 1000))
     seen = 0
     try:

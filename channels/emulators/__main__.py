@@ -11,8 +11,7 @@ An order that the page gives is a line, too, and is answered by one on standard 
 
 The process ends when its standard input closes (its starter is gone), on SIGTERM and on Ctrl-C.
 `TRIVET_DEMO_ADMIN_URL` and `TRIVET_DEMO_ADMIN_TOKEN` let the page show the sessions of the conversations,
-`TRIVET_DEMO` is JSON: the `tries` and the `orders` that the page offers.
-"""
+`TRIVET_DEMO` is JSON: the `tries` and the `orders` that the page offers."""
 
 from __future__ import annotations
 
@@ -55,7 +54,6 @@ class CallingStage(Protocol):
 
     async def use_http(self, url: str) -> bool:
         """Call it there from now on; False: it did not answer as it has to."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,7 @@
         served.url_of("playground")
 
 Each emulator gets a server and port of its own, so that its paths are exactly the vendor's. Anything that has
-an ASGI `app` and the methods of `Stage` can be served.
-"""
+an ASGI `app` and the methods of `Stage` can be served."""
 
 from __future__ import annotations
 
@@ -59,8 +58,7 @@ class NoAnswer(Response):
 class LossyTransport:
     """A connection on a link that may be half dead: both ends believe in it, and nothing arrives.
 
-    Once it has lost a byte it loses all that follow, as a connection does whose router forgot it.
-    """
+    Once it has lost a byte it loses all that follow, as a connection does whose router forgot it."""
 
     def __init__(self, transport: asyncio.Transport, is_half_dead: Callable[[], bool]) -> None:
         self._transport = transport
@@ -134,8 +132,7 @@ async def serve(
     """Serve until the block ends; then every connection is closed and every port is free again.
 
     `installation` is the Trivet that answers. Raises `OSError` when `playground_port` is taken; port 0 takes any free
-    one.
-    """
+    one."""
     site = Playground(stages, installation)
     apps: dict[str, ASGIApp] = {name: stage.app for name, stage in stages.items()}
     if playground:

@@ -1,8 +1,7 @@
 """An emulated platform as the playground and the tests see it: people, places, messages.
 
 Each emulator keeps its own state in its vendor's shapes and shows it through `Stage`. Nothing here
-knows a vendor, and nothing here is seen by the client libraries.
-"""
+knows a vendor, and nothing here is seen by the client libraries."""
 
 from __future__ import annotations
 
@@ -69,8 +68,7 @@ class Place:
     """Somewhere to write: a direct chat of one person, a group or channel, a thread or topic in one.
 
     `id` is the stage's own stable name for it, `address` the vendor's ids as shown to people. `root_id` is the message
-    of the parent that a thread hangs on, where it hangs on one.
-    """
+    of the parent that a thread hangs on, where it hangs on one."""
 
     id: str
     kind: PlaceKind
@@ -95,8 +93,7 @@ class Said:
 
     `only_for` is the person who alone sees it; None: everybody does. A `silent` one rang nobody. `above` is what the
     client writes over it, such as who used which command. `address` is the vendor's ids of the bot (on
-    Slack of the workspace), the chat and the message, with colons between them.
-    """
+    Slack of the workspace), the chat and the message, with colons between them."""
 
     id: str
     place_id: str
@@ -196,7 +193,6 @@ class Stage(Protocol):
     @property
     def platform(self) -> str:
         """Return the vendor, as one lower-case word."""
-        ...
 
     @property
     def bot(self) -> Person: ...
@@ -207,11 +203,9 @@ class Stage(Protocol):
 
     def add_person(self, name: str) -> Person:
         """Add a person, with a direct chat to the bot, in every group."""
-        ...
 
     def add_place(self, kind: PlaceKind, title: str, *, parent_id: str | None = None) -> Place:
         """Add a group (everybody and the bot are in it) or a thread or topic in one."""
-        ...
 
     async def say(
         self,
@@ -225,39 +219,30 @@ class Stage(Protocol):
     ) -> Said:
         """Write as a person would; `mention_bot` puts the bot's mention in front, in the vendor's own form. `files` go
         with the words, in as many messages as the vendor's client makes of them; the first is returned."""
-        ...
 
     async def share(self, person_id: str, message_id: str, place_id: str, to_id: str, text: str = "") -> Said:
         """Pass a message on into another place, with or without words of one's own."""
-        ...
 
     async def edit(self, message_id: str, place_id: str, text: str) -> None:
         """Change a message as its author."""
-        ...
 
     async def delete(self, message_id: str, place_id: str) -> None:
         """Delete a message as its author."""
-        ...
 
     async def press_button(self, person_id: str, place_id: str, message_id: str, button_id: str) -> None:
         """Press a button that a message shows. Raises `ValueError` for one that it does not show (any more)."""
-        ...
 
     def said(self, place_id: str) -> Sequence[Said]:
         """List all messages of a place, oldest first, as they are now."""
-        ...
 
     def file(self, message_id: str, place_id: str, number: int) -> SharedFile:
         """Return the file `Said.files[number]` of a message. Raises `KeyError` where there is none."""
-        ...
 
     def events(self) -> AsyncIterator[StageEvent]:
         """Watch everything visible from now on; each caller gets every event."""
-        ...
 
     async def cut_connections(self) -> None:
         """Drop every open long poll or websocket, as a network fault would."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,15 +262,12 @@ class MenuStage(Protocol):
 
     def menu(self, person_id: str, place_id: str) -> Sequence[MenuEntry]:
         """List what this person is offered there, in the language of their client."""
-        ...
 
     async def invoke(self, person_id: str, place_id: str, name: str, argument: str = "") -> None:
         """Choose a command, as the vendor's client does it. Raises `ValueError` for one that is not offered."""
-        ...
 
     async def suggest(self, person_id: str, place_id: str, name: str, typed: str) -> Sequence[str]:
         """List what the bot offers while the person types the argument."""
-        ...
 
 
 @runtime_checkable
@@ -294,7 +276,6 @@ class LanguageStage(Protocol):
 
     def set_language(self, person_id: str, language: str) -> None:
         """Set the language of the person's client, an IETF tag."""
-        ...
 
 
 @runtime_checkable
@@ -303,7 +284,6 @@ class ThreadStage(Protocol):
 
     def thread_from(self, person_id: str, place_id: str, message_id: str, title: str) -> Place:
         """Open the thread below a message, or begin it. Where threads have names, it is called `title`."""
-        ...
 
 
 # --- everyone who watches a stage

@@ -1,8 +1,7 @@
 """The supervised connection of one app: lease, sockets or requests, read cursors, missed messages.
 
 An event is acknowledged after the bus has it; messages that Slack does not send again are read back from its
-history.
-"""
+history."""
 
 from __future__ import annotations
 

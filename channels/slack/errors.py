@@ -1,8 +1,7 @@
 """The meaning of Slack's refusals for a delivery.
 
 Slack answers 200 with `ok: false` and a word; a hung call is a plain `TimeoutError`, a cut one an error of aiohttp,
-and both may have been carried out.
-"""
+and both may have been carried out."""
 
 from __future__ import annotations
 

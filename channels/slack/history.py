@@ -1,8 +1,7 @@
 """Messages read back: those that nobody heard, and those of a thread before a message.
 
 Replies in threads are not part of a channel's history, so every thread that moved is read by itself: those whose
-root is on the newest page, and those we have listened in before.
-"""
+root is on the newest page, and those we have listened in before."""
 
 from __future__ import annotations
 

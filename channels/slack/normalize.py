@@ -2,8 +2,7 @@
 
 A mention in a channel arrives twice, as `message` and as `app_mention`; both get the same id here. The account in
 that id is the installation, not the event's team: in a channel shared between workspaces the same message comes once
-per team.
-"""
+per team."""
 
 from __future__ import annotations
 
@@ -44,8 +43,7 @@ class SlackTarget:
     `user_id` and `team_id` are the person who is answered, by Slack's ids: a stream has to name its recipient.
     `link` is the name under which the bus keeps the `response_url` of a slash command, never the address itself;
     `is_aside`: only the person who asked shall see the answer. `picks`: the command whose argument can be picked
-    from a list below the answer.
-    """
+    from a list below the answer."""
 
     channel: str
     thread_ts: str | None = None
@@ -187,8 +185,7 @@ def normalize(
 ) -> Incoming | Retraction | Ignored:
     """Read one `event_callback` payload (the outer object that holds `event`).
 
-    `names` are the display names known for user ids; unknown users appear by id.
-    """
+    `names` are the display names known for user ids; unknown users appear by id."""
     payload = mapping(raw)
     event = mapping(payload.get("event"))
     if event.get("type") not in ("message", "app_mention"):
@@ -494,8 +491,7 @@ def is_slash(body: Raw) -> bool:
 def normalize_slash(raw: object, me: SlackIdentity) -> Incoming | Ignored:
     """Read one slash command (`/trivet status`): the text becomes the command itself, `/status`.
 
-    `trigger_id` is unique for each. The answer to a command is for the person who gave it.
-    """
+    `trigger_id` is unique for each. The answer to a command is for the person who gave it."""
     payload = mapping(raw)
     channel, user = text(payload.get("channel_id")), text(payload.get("user_id"))
     trigger, team = text(payload.get("trigger_id")), text(payload.get("team_id"))

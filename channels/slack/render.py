@@ -5,8 +5,7 @@ between workspaces, it cannot be combined with `text`, and a finished message is
 of `chat.update` anyway. mrkdwn in `text` works in every workspace.
 
 Facts: `& < >` are escaped everywhere, in code too, which also takes the power from `<!channel>` and `<@U…>`; nothing
-else can be escaped; signs work only at word borders and within a line; a link's label is plain.
-"""
+else can be escaped; signs work only at word borders and within a line; a link's label is plain."""
 
 from __future__ import annotations
 

@@ -79,8 +79,7 @@ async def find_post(
 ) -> Raw | None:
     """Find the post in question, None if the history shows none.
 
-    Raises `Untraceable` when the history goes on too long, otherwise what the SDK raises.
-    """
+    Raises `Untraceable` when the history goes on too long, otherwise what the SDK raises."""
     oldest = f"{max(0, since_ms // 1000 - limits.LOOKUP_MARGIN_S)}.000000"
     cursor: str | None = None
     for _ in range(limits.LOOKUP_PAGES_MAX):

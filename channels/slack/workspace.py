@@ -1,8 +1,7 @@
 """People of a workspace, and channels that got another id.
 
 Events name people by their ids. Nobody waits long for a name: an event is to be acknowledged within three seconds,
-and a person whose name is not known in time is called by the id.
-"""
+and a person whose name is not known in time is called by the id."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """The adapter for Telegram: all that the rest of the channels role may ask of one bot, and the SDK's client that it
 owns.
 
-`connection` listens, `sending` speaks, and `render` writes the text.
-"""
+`connection` listens, `sending` speaks, and `render` writes the text."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """The SDK's `Bot` with two HTTP clients, one for calls and one for the poll that waits, and the bot's address.
 
-The token, which is part of every address, appears in no message of ours: what the HTTP client says is left away.
-"""
+The token, which is part of every address, appears in no message of ours: what the HTTP client says is left away."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """The supervised connection of one bot, by long poll or webhook.
 
-One process polls for one bot, or keeps its webhook set, by a lease on the bus; calls are taken by every process.
-"""
+One process polls for one bot, or keeps its webhook set, by a lease on the bus; calls are taken by every process."""
 
 from __future__ import annotations
 
@@ -202,8 +201,7 @@ class Poller:
     async def next_batch(self, handler: InboundHandler, *, wait_s: int) -> int:
         """Poll once: everything in the batch goes to intake, then the offset moves. Returns its size.
 
-        Raises `BusUnavailable`, `TimeoutError` or the SDK's `TelegramError`; the offset then stays.
-        """
+        Raises `BusUnavailable`, `TimeoutError` or the SDK's `TelegramError`; the offset then stays."""
         if self._offset is None:
             self._offset = Offset.parse(await self._positions.position(self._position))
         asked, asked_s = self._offset.update_id, _now_s()

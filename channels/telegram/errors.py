@@ -1,7 +1,6 @@
 """The meaning of Telegram's refusals for a delivery. Pure but for reading the SDK's exception types.
 
-`BadRequest` is a subclass of `NetworkError` in python-telegram-bot, so the order of the cases matters.
-"""
+`BadRequest` is a subclass of `NetworkError` in python-telegram-bot, so the order of the cases matters."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """CommonMark for Telegram: plain text with explicit entities, which cannot fail on syntax.
 
 Facts (Bot API): entity offsets count UTF-16 units; at most 100 entities, the rest are ignored; pre and code
-contain nothing and lie in nothing; quotes do not nest; white space at either end of a text is trimmed.
-"""
+contain nothing and lie in nothing; quotes do not nest; white space at either end of a text is trimmed."""
 
 from __future__ import annotations
 

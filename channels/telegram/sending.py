@@ -2,8 +2,7 @@
 
 Telegram has no key by which it recognizes a repeated send, and no history to look in. Two things help. An edit may
 be repeated: "message is not modified" says that it is done. And whether there is a message of ours after the one we
-answered can be found out without changing anything, see `find_lost`.
-"""
+answered can be found out without changing anything, see `find_lost`."""
 
 from __future__ import annotations
 
@@ -183,8 +182,7 @@ class TelegramSender:
         a proof, and so is a success where the chunk has buttons: it was a placeholder of ours that has got them now.
         Anything unforeseen ends the search without one.
 
-        Where a chat has topics the lost message may belong to another of them: no search.
-        """
+        Where a chat has topics the lost message may belong to another of them: no search."""
         if not await self._can_search(target):
             return None
         if len(known) >= SENT_IDS_MAX and min(map(int, known)) > after:

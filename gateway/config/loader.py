@@ -36,8 +36,7 @@ def flatten(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
 def lines_of_keys(text: str) -> dict[str, int]:
     """Dotted key -> line, counted from 1, of a valid TOML text.
 
-    Each statement of TOML is a valid document by itself, so lines are gathered until they parse.
-    """
+    Each statement of TOML is a valid document by itself, so lines are gathered until they parse."""
     found: dict[str, int] = {}
     prefix, gathered, start = "", "", 1
     for number, line in enumerate(text.splitlines(keepends=True), 1):
@@ -84,8 +83,7 @@ class Loaded:
 
     `sources` maps every key, and every key of an entry that is there, to "default", "default of preset <name>",
     "<file> line N" or the variable's name. `warnings` are sentences.
-    `secrets` is everything the scrubber should know: secret settings and provider keys of the environment.
-    """
+    `secrets` is everything the scrubber should know: secret settings and provider keys of the environment."""
 
     settings: Settings
     sources: Mapping[str, str]
@@ -118,8 +116,7 @@ def load_settings(config_path: Path | None, environ: Mapping[str, str]) -> Loade
     """Read the file, then the environment, which wins. An empty variable counts as not set.
 
     The file is `config_path`, else the one that TRIVET_CONFIG names, else ./trivet.toml if it exists.
-    Raises `ConfigError`, one sentence with place, key and what was expected; secret values are never in it.
-    """
+    Raises `ConfigError`, one sentence with place, key and what was expected; secret values are never in it."""
     path = _config_file(config_path, environ)
     given, warnings = _from_file(path) if path else ({}, [])
     from_environment, unknown = _from_environment(environ)

@@ -1,8 +1,7 @@
 """The secrets in a configuration, and those of the installation itself, which are made on first use.
 
 A secret setting is one as a whole. Others hold one: the login and the options of an address, the arguments and
-variables of a command, a variable of the environment whose name says what it is.
-"""
+variables of a command, a variable of the environment whose name says what it is."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Every setting Trivet knows: its name, type, default and meaning, spelled once.
 
 The path to an attribute is the key in `trivet.toml` (`settings.http.port` is `http.port`); in the environment
-it is `TRIVET_HTTP__PORT`. All values are frozen. What follows from several of them is in `derived.py`.
-"""
+it is `TRIVET_HTTP__PORT`. All values are frozen. What follows from several of them is in `derived.py`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """The settings of the agent's tools: policy, web, MCP servers, databases.
 
-Lists hold one line each, so that they can be in a variable, too; each kind of line has one parser here.
-"""
+Lists hold one line each, so that they can be in a variable, too; each kind of line has one parser here."""
 
 from __future__ import annotations
 

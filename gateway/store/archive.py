@@ -76,8 +76,7 @@ def archive(data_dir: Path, database: Path | None, output: IO[bytes], *, folder:
 
     Names in it are those below `data_dir`: unpacked as a `data_dir`, it is one. `folder` has room for a copy of the
     database. Raises `ConfigError` where there is nothing, `StoreUnavailable` where the database cannot be read, and
-    `OSError` where `output` takes no more.
-    """
+    `OSError` where `output` takes no more."""
     if not data_dir.is_dir():
         raise ConfigError(f"{data_dir} is not there: nothing was kept yet, or data_dir names another place")
     kept_apart = (
@@ -208,8 +207,7 @@ def restore(source: IO[bytes], data_dir: Path, *, takes_queue: bool) -> Restored
     it.
 
     Raises `ConfigError` where `data_dir` holds something or `source` is no archive of ours, and `StoreUnavailable`
-    where the database in it is damaged.
-    """
+    where the database in it is damaged."""
     if data_dir.exists() and (not data_dir.is_dir() or any(data_dir.iterdir())):
         raise ConfigError(f"{data_dir} is not empty: move it away, or name another data_dir")
     data_dir.parent.mkdir(parents=True, exist_ok=True)

@@ -6,8 +6,7 @@ A task is told once. What a barrier's wake tells is settled when the barrier is 
 workers that send it say the same, and a task that ends a moment later has a wake of its own.
 
 Every change of a task is made under the lock of its lane, so that two workers never both end it. Of several lanes the
-lock is taken in the order of their keys.
-"""
+lock is taken in the order of their keys."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 What a table has to do with a person is said once, below, for both; a test refuses a table that is not there. An
 owner's keys are found through `lanes`; a fact about somebody else (who granted a role, whose secret a
-shared place used) loses the name only.
-"""
+shared place used) loses the name only."""
 
 from __future__ import annotations
 

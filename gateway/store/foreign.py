@@ -3,8 +3,7 @@
 Three locks each. SQLite: those of `gateway.store.sqlite_reader`. PostgreSQL: a read-only transaction that is always
 rolled back, in it a cursor, which the server declares for a query only, and a user whom the server lets reach no file,
 no program and no other session's process. What the server lets every user do besides (waiting, advisory locks, messages
-in its log, signals to sessions of the same user) ends after FOREIGN_TIMEOUT_S.
-"""
+in its log, signals to sessions of the same user) ends after FOREIGN_TIMEOUT_S."""
 
 from __future__ import annotations
 

@@ -421,8 +421,7 @@ class TaskStore(BoardStore):
     """Every sub-agent's task and session. Raises `StoreUnavailable`.
 
     What is over stays as it is: of all who end a task, one is heard. A task whose worker does not say that it lives
-    is lost, whoever notices first.
-    """
+    is lost, whoever notices first."""
 
     @write_unsynced  # its worker dies with the machine
     def open(self, connection: Connection, task: SubTask, *, wake: WakeAddress | None, fence: int = 0) -> SubTask:

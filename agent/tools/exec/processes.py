@@ -119,8 +119,7 @@ async def undisturbed(work: Callable[[], Coroutine[Any, Any, object]]) -> None:
 async def reaped(process: Process, *, within_s: float = REAP_S) -> bool:
     """Wait until it has ended, but not for ever: a killed process ends at once, unless a disk holds it.
 
-    `Process.wait` alone would also wait for its pipes, which others may hold open.
-    """
+    `Process.wait` alone would also wait for its pipes, which others may hold open."""
     waiting = asyncio.ensure_future(process.wait())
     ends_s = asyncio.get_running_loop().time() + within_s
     while process.returncode is None and asyncio.get_running_loop().time() < ends_s:
@@ -229,8 +228,7 @@ class NamespaceTree(ProcessTree):
 
         First of all the namespace's first process: the kernel ends everything in it, bubblewrap reaps it and ends by
         itself, and nobody is left to whoever is the machine's process 1. Then whoever is left of a bubblewrap that has
-        not come so far, or that somebody else has killed before it could tell that process to die with it.
-        """
+        not come so far, or that somebody else has killed before it could tell that process to die with it."""
         inside = children(self.process.pid) if self.process.returncode is None else []
         if inside:
             signal_each(inside, signal.SIGKILL)
@@ -377,8 +375,7 @@ async def start(
     """Start a program inside, with pipes, and under a filter if one is given. Raises `OSError`. Cancelled, it leaves
     nobody behind.
 
-    bubblewrap reads its arguments from a pipe: a command line can be read, inside and outside.
-    """
+    bubblewrap reads its arguments from a pipe: a command line can be read, inside and outside."""
     with ExitStack() as stack:
         filters = _readable(seccomp, stack) if seccomp else None
         filtered = ("--seccomp", str(filters)) if filters is not None else ()

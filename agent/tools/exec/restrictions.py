@@ -1,7 +1,6 @@
 """Restrictions that a process puts on itself for good, by Landlock, seccomp and capabilities. Light.
 
-Facts from <linux/landlock.h> and landlock(7). The three system calls have the same numbers on every architecture.
-"""
+Facts from <linux/landlock.h> and landlock(7). The three system calls have the same numbers on every architecture."""
 
 from __future__ import annotations
 
@@ -68,8 +67,7 @@ def restrict_with_landlock(
     """Restrict this thread, and every process it starts, to these places; a place with execute permission may be read
     as well. Raises `OSError`.
 
-    Files that are open stay open, and other threads are not restricted: call it before there are any.
-    """
+    Files that are open stay open, and other threads are not restricted: call it before there are any."""
     known = landlock_version()
     every = _FIRST | sum(right for since, right in _SINCE if known >= since)
     tcp = _TCP if known >= _TCP_SINCE and not has_network else 0
@@ -278,8 +276,7 @@ def give_up_processes_and_sockets() -> bool:
     """Give up, from now on, starting processes, opening sockets, signalling others and changing the mode or owner of
     others' files. Return False where the kernel has no such filter.
 
-    The filter holds for this thread and those it starts: call it before there are any.
-    """
+    The filter holds for this thread and those it starts: call it before there are any."""
     if not is_machine_known():
         return False
     steps = _packed(_for_a_child(_MACHINES[os.uname().machine], os.getpid()))

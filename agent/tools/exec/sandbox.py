@@ -1,10 +1,8 @@
 """The sandbox: bubblewrap with no network, a read-only system, one writable workspace, and an end.
 
-Nothing of the operator's is inside: no home, no data directory, no environment, no other process. Root has no
-rights there, a seccomp filter refuses system calls that commands do not need, and the namespaces end with the
-first process. Where bubblewrap is missing or the kernel grants no user namespaces, there is no sandbox and
-nothing is run.
-"""
+Nothing of the operator's is inside: no home, no data directory, no environment, no other process. Root has no rights
+there, a seccomp filter refuses system calls that commands do not need, and the namespaces end with the first process.
+Where bubblewrap is missing or the kernel grants no user namespaces, there is no sandbox and nothing is run."""
 
 from __future__ import annotations
 
@@ -186,8 +184,7 @@ class Sandbox:
         `environment` is added to what every program has, and is seen by nobody outside; `share` is the workspace's
         among what its owner has. The folders of `skills` can be read below SKILLS_MOUNT, by name.
 
-        When this returns or raises, every process of the run is dead and reaped.
-        """
+        When this returns or raises, every process of the run is dead and reaped."""
         async with self._slots:
             room = await FolderAllowance.measured(workspace, QUOTA, share)
             namespace = await self._start(program, workspace, environment, skills)

@@ -3,8 +3,7 @@ here blocks.
 
 `steps.json` names contents by their digest, `blobs/` holds them. Both are next to the workspace, where no tool
 and no command can reach them; but the process of a sub-agent has them, so they are checked like any foreign
-input. The oldest steps go when there are too many or their contents too large.
-"""
+input. The oldest steps go when there are too many or their contents too large."""
 
 from __future__ import annotations
 
@@ -262,8 +261,7 @@ class Journal:
     """Makes changes in a workspace and remembers them.
 
     Each change is written down before it is made. So the next process after one that was killed in the middle
-    finds it, and settles it: the change and its line are both there, or neither is.
-    """
+    finds it, and settles it: the change and its line are both there, or neither is."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace

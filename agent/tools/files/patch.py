@@ -1,8 +1,7 @@
 """Unified diffs as models write them: read leniently, applied exactly. Pure.
 
 The counts in a hunk's header are often wrong, so the body alone is believed; its lines must be found in the
-file as they are, nearest to where the header says. Whatever a patch says, the work is bounded in lines.
-"""
+file as they are, nearest to where the header says. Whatever a patch says, the work is bounded in lines."""
 
 from __future__ import annotations
 

@@ -98,8 +98,7 @@ class DiskTotals:
     OWNER_MEASURED_EVERY_S at most where it is of the same owner, and of others after ALL_MEASURED_EVERY_S (longer where
     one look takes more than ALL_MEASURED_SHARE of that); before the first look at everybody has come to its end, those
     nobody asked about yet count as nothing. A refusal because of the owner's files rests on a look of the last
-    OWNER_REFUSED_AFTER_S. Free space is asked for each time.
-    """
+    OWNER_REFUSED_AFTER_S. Free space is asked for each time."""
 
     def __init__(self, root: Path, limits: DiskLimits) -> None:
         self._root = root

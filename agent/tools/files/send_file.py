@@ -1,8 +1,7 @@
 """Names and types of sent files, for people on any platform. Pure.
 
 The name is what a workspace calls it, without whatever could deceive a reader or a file system: folders,
-control characters, marks that turn the direction of writing (`exe.gpj` for `jpg.exe`), invisible ones.
-"""
+control characters, marks that turn the direction of writing (`exe.gpj` for `jpg.exe`), invisible ones."""
 
 from __future__ import annotations
 
@@ -88,8 +87,7 @@ _SPEC: Final = ToolSpec(
 def sending_tool(workspaces: Workspaces, scrubber: Scrubber, threads: SharedThreads) -> Tool:
     """Build `send_file` for the workspace of the conversation that calls it.
 
-    Its risk is that of an answer: it sends to the person who asked only what this conversation already holds.
-    """
+    Its risk is that of an answer: it sends to the person who asked only what this conversation already holds."""
 
     async def run(context: ToolContext, arguments: Mapping[str, Any]) -> str:
         if context.enclosures is None:

@@ -32,8 +32,7 @@ class FolderLock:
     """`with lock:` waits until nobody else holds the lock of this folder; a thread that has it may take it again.
 
     What is locked is the folder itself, so nothing has to be made, and the kernel lets go for a process that dies.
-    Raises `ToolError` when somebody holds it for FOLDER_LOCK_S: a process may have been stopped in the middle.
-    """
+    Raises `ToolError` when somebody holds it for FOLDER_LOCK_S: a process may have been stopped in the middle."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

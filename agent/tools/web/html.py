@@ -1,8 +1,7 @@
 """HTML as Markdown, in a process of its own: `python -m agent.tools.web.html CHARSET < page`.
 
 The parser was not made for hostile pages: some of a few kilobytes keep it busy for minutes. So it runs where
-it can be killed, with no environment, and nothing else waits for it (`agent.tools.web.session`).
-"""
+it can be killed, with no environment, and nothing else waits for it (`agent.tools.web.session`)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Web search without a key, in a process of its own: `python -m agent.tools.web.keyless COUNT [PROXY] < query`.
 
 `ddgs` reads the result pages of public search engines, with parsers in C and an HTTP client of its own. So it runs
-where it can be killed, with no environment, and its memory goes with it (`agent.tools.web.tools`).
-"""
+where it can be killed, with no environment, and its memory goes with it (`agent.tools.web.tools`)."""
 
 from __future__ import annotations
 

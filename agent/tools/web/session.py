@@ -2,8 +2,7 @@
 
 The guard sits where a socket is made: the address is judged there, and it is the address that the socket is
 then connected to. No name is resolved twice, so none can point elsewhere in between; and since every hop of a
-redirect needs a socket of its own or one that was judged before, every hop is judged.
-"""
+redirect needs a socket of its own or one that was judged before, every hop is judged."""
 
 from __future__ import annotations
 
@@ -63,8 +62,7 @@ class WebSession:
     """An HTTP client without cookies, proxies and trust in redirects.
 
     `exempt` are (address, port) pairs that are let through all the same: for calls with a secret, to where the operator
-    lets them go, and for tests, which have no internet.
-    """
+    lets them go, and for tests, which have no internet."""
 
     def __init__(self, *, exempt: Iterable[tuple[str, int]] = ()) -> None:
         self._exempt = frozenset(exempt)

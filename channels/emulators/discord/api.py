@@ -131,8 +131,7 @@ class Route:
     """`limited_as` names the rate bucket, if there is one of that name.
 
     Counted faults hit the routes that deliver something to people, so that a test can aim at an answer and not at
-    the typing before it.
-    """
+    the typing before it."""
 
     method: str
     path: str

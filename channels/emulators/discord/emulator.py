@@ -64,8 +64,7 @@ class DiscordEmulator:
     reads; `faults.other["any_request"] = 1` lets them hit everything. Further switches in `faults.other`:
     `forbidden_code` (with `blocked`; 50013 to write and 50001 to read are the defaults), `no_via` (429 as from
     Cloudflare's ban), `global_limit` (the counted 429 is global), `server_error_status` (502).
-    What is the vendor's to choose is in `switches`.
-    """
+    What is the vendor's to choose is in `switches`."""
 
     platform: Final = "discord"
 
@@ -230,8 +229,7 @@ class DiscordEmulator:
     ) -> Said:
         """Write as a person; also with the bot's managed role mentioned, or with a reply that does not ping.
 
-        One recording without words is a voice message.
-        """
+        One recording without words is a voice message."""
         author, channel = self.world.users[int(person_id)], self._channel(place_id)
         text = self._typed(text)
         front = f"<@{self.world.bot.id}> " if mention_bot else ""

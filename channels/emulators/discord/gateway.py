@@ -88,8 +88,7 @@ Outlet = asyncio.Queue[str | CloseFrame]
 class GatewayEvent:
     """One dispatch before anybody's intents are looked at.
 
-    `shape` makes the event's data; its argument says whether the reader may see all content.
-    """
+    `shape` makes the event's data; its argument says whether the reader may see all content."""
 
     name: str
     shape: Callable[[bool], Json]

@@ -1,7 +1,6 @@
 """Slash commands, what is suggested while they are typed, and buttons.
 
-A person asks, the app answers within three seconds and may go on for fifteen minutes.
-"""
+A person asks, the app answers within three seconds and may go on for fifteen minutes."""
 
 from __future__ import annotations
 
@@ -56,8 +55,7 @@ _LOCALES: Final = frozenset(
 def registered(body: Json, at: str = "") -> Json:
     """Return a command with its defaults written out, without what only Discord knows.
 
-    `at` is where errors are hung. Raises `DiscordRefusal` 50035.
-    """
+    `at` is where errors are hung. Raises `DiscordRefusal` 50035."""
     if body.get("type", CHAT_INPUT) != CHAT_INPUT:
         raise invalid_form(f"{at}type", "BASE_TYPE_CHOICES", "This emulator takes chat input only.")
     _check_name(body.get("name"), f"{at}name")

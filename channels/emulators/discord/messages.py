@@ -49,8 +49,7 @@ def mentions_in(content: str) -> Mentions:
 def allowed(found: Mentions, permit: Json | None, *, replied_to: int | None) -> Mentions:
     """Keep what `allowed_mentions` allows; without one, everything, and the author of the message replied to.
 
-    Raises `DiscordRefusal` (50035) for a permit that Discord rejects.
-    """
+    Raises `DiscordRefusal` (50035) for a permit that Discord rejects."""
     if permit is None:
         users = found.users if replied_to is None else (*found.users, replied_to)
         return Mentions(tuple(dict.fromkeys(users)), found.roles, found.everyone)

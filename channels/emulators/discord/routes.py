@@ -191,8 +191,7 @@ class MessagesApi:
     def _same_nonce(self, body: Json) -> MessageObject | None:
         """Find the message that this nonce made before, if `enforce_nonce` asks for it and the window is still open.
 
-        A message that was deleted since gives `Unknown Message`.
-        """
+        A message that was deleted since gives `Unknown Message`."""
         known = self._nonces.get(str(body.get("nonce")))
         if known is None or not body.get("enforce_nonce"):
             return None

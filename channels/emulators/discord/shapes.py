@@ -260,8 +260,7 @@ def message(world: DiscordState, said: MessageObject, *, reads_everything: bool)
     """Return a message as the bot gets it.
 
     Without the message content intent (`reads_everything` false) a message that neither mentions the bot nor is in a
-    direct chat nor is its own comes with its content, embeds, attachments and components emptied.
-    """
+    direct chat nor is its own comes with its content, embeds, attachments and components emptied."""
     is_open = reads_everything or world.addresses_bot(said)
     shape: Json = {
         "id": str(said.id),

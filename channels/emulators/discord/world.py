@@ -276,8 +276,7 @@ class Guild:
 class DiscordState:
     """Everything that exists. Ids are snowflakes: unique everywhere and growing with time.
 
-    `clock_s` gives Unix seconds.
-    """
+    `clock_s` gives Unix seconds."""
 
     def __init__(self, *, bot: DiscordUser, clock_s: Callable[[], float]) -> None:
         self._clock_s = clock_s

@@ -35,8 +35,7 @@ Other processes may drive the stages by the same calls as the page. Every body a
 
 The last two want the page's own token, in `X-Page-Token`: no other page can know it. The admin token stays here.
 Person, Place, Said, Button, MenuEntry, StageEvent and Faults are the dataclasses of `channels.emulators.stage`, field
-by field.
-"""
+by field."""
 
 from __future__ import annotations
 
@@ -202,8 +201,7 @@ class Installation:
     """The Trivet that answers on the stages, as far as the page may reach it.
 
     `tries` may be said to it: rows with a `topic`, a `text`, and `place`, which is `group` for what is said there.
-    `orders` may be given to whoever runs it, by `give`, which returns what happened: rows with `at_ms` and `what`.
-    """
+    `orders` may be given to whoever runs it, by `give`, which returns what happened: rows with `at_ms` and `what`."""
 
     admin: AdminApi | None = None
     tries: Sequence[Mapping[str, str]] = ()

@@ -28,8 +28,7 @@ from channels.emulators.stage import RECORDED_MAX, Json
 class EventDelivery:
     """An envelope for the app. `kind` is the envelope type: `events_api`, `slash_commands` or `interactive`.
 
-    Only events are sent again; a command or a button whose three seconds pass shows its person an error.
-    """
+    Only events are sent again; a command or a button whose three seconds pass shows its person an error."""
 
     kind: str
     payload: Json
@@ -60,7 +59,6 @@ class Failure:
 class Transport(Protocol):
     async def attempt(self, parcel: EventDelivery, *, number: int, reason: str) -> Failure | None:
         """Send it once and wait for the acknowledgement. `number` is 0 for the first time."""
-        ...
 
 
 class Delivery:
@@ -259,8 +257,7 @@ class SocketMode:
     def disconnect(self, reason: str, *, sockets_max: int | None = None) -> None:
         """Send `warning`, `refresh_requested` or `link_disabled` to every socket, or the oldest of them.
 
-        All but the warning end the socket.
-        """
+        All but the warning end the socket."""
         self.is_enabled = self.is_enabled and reason != "link_disabled"
         for socket in self._sockets[:sockets_max]:
             socket.send(_disconnect_frame(reason))

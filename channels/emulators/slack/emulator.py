@@ -57,8 +57,7 @@ class SlackEmulator:
     `faults.other["any_request"] = 1` lets them hit every method. Further switches in `faults.other`:
     `server_error_status` (502) and `fatal_error` (that many calls answer `fatal_error` with nothing done,
     with `fatal_error_after` though all was done).
-    What is the vendor's to choose is in `switches`.
-    """
+    What is the vendor's to choose is in `switches`."""
 
     platform: Final = "slack"
 

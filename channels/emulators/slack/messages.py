@@ -442,8 +442,7 @@ class SlackInteractions:
     ) -> list[tuple[str, str]]:
         """Ask the app what is in a list while somebody types: label and value of each line.
 
-        Nothing if it does not say so in time, or says what Slack does not take.
-        """
+        Nothing if it does not say so in time, or says what Slack does not take."""
         said: list[Json] = []
         payload = self._about(user, message) | {
             "type": "block_suggestion",

@@ -40,8 +40,7 @@ _USER: Final = re.compile(r"<@([UWB][A-Z0-9]+)(?:\|[^<>]*)?>")
 def stored(text: str, *, links: bool = True) -> str:
     """Normalize the text an app posted: control sequences kept, other brackets and ampersands escaped.
 
-    Bare web addresses become links, outside code.
-    """
+    Bare web addresses become links, outside code."""
     return mapped(_CONTROL, text, found=re.Match.group, between=lambda rest: _escaped(rest, links=links))
 
 
@@ -100,8 +99,7 @@ ID_MAX: Final = 255
 def check_blocks(blocks: object) -> list[Json]:
     """Check the kinds that our app sends: `section` and `actions`; Slack has more, which are refused here.
 
-    Raises `SlackRefusal`: `invalid_blocks_format`, `invalid_blocks`, `msg_blocks_too_long`.
-    """
+    Raises `SlackRefusal`: `invalid_blocks_format`, `invalid_blocks`, `msg_blocks_too_long`."""
     if not isinstance(blocks, list) or not all(isinstance(block, dict) for block in blocks):
         raise SlackRefusal("invalid_blocks_format")
     if len(blocks) > BLOCKS_MAX:

@@ -1,7 +1,6 @@
 """The Bot API over HTTP: `/bot{token}/{method}` with its methods, and `/file/bot{token}/{path}`.
 
-The HTTP status of a refusal equals its `error_code`, as clients rely on it, unless a switch says otherwise.
-"""
+The HTTP status of a refusal equals its `error_code`, as clients rely on it, unless a switch says otherwise."""
 
 from __future__ import annotations
 
@@ -186,8 +185,7 @@ async def create_forum_topic(server: TelegramServer, call: TelegramCall) -> Json
 async def edit_forum_topic(server: TelegramServer, call: TelegramCall) -> bool:
     """Give a topic a new name, which the topic itself announces.
 
-    In a group only the topics that the bot created are its to name, for it is no administrator.
-    """
+    In a group only the topics that the bot created are its to name, for it is no administrator."""
     chat, bot = server.chat_of(call), server.world.bot
     topic = chat.topics.get(call.number("message_thread_id"))
     if topic is None:

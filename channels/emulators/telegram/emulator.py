@@ -144,8 +144,7 @@ class TelegramEmulator:
     def add_place(self, kind: PlaceKind, title: str, *, parent_id: str | None = None) -> Place:
         """Add a group, or a topic in the group or direct chat `parent_id`.
 
-        A group becomes a forum supergroup if it is none; in a direct chat the client names the topic.
-        """
+        A group becomes a forum supergroup if it is none; in a direct chat the client names the topic."""
         if not title.strip():
             raise ValueError("a place needs a title")
         if kind is PlaceKind.DM:
@@ -203,8 +202,7 @@ class TelegramEmulator:
     ) -> Said:
         """Write as a person. Text for more than one message is cut, as a client would; the first is returned.
 
-        Files are messages of their own, the words below the first of them.
-        """
+        Files are messages of their own, the words below the first of them."""
         user, location = self._user(person_id), self._location(place_id)
         content = tidy(self._mentioning(text) if mention_bot else FormattedText(text))
         if not content.text and not files:

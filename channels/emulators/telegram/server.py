@@ -292,8 +292,7 @@ class TelegramServer:
     ) -> None:
         """Show what the bot is about to say, until it fades by itself or the bot speaks there.
 
-        One that was stopped is not shown again.
-        """
+        One that was stopped is not shown again."""
         place_id = self.world.place_id(chat.id, thread_id)
         if place_id and draft_id not in self.stopped:
             self.stoppable[place_id] = (chat, thread_id, draft_id) if can_stop else None

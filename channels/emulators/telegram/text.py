@@ -83,8 +83,7 @@ def checked_link(url: str) -> str | None:
     """Return the address as the server keeps it, or None when it would not link there.
 
     A bare domain gets `http://`, a bare host a trailing slash; a host needs a dot; `javascript:` and
-    other schemes are no links at all.
-    """
+    other schemes are no links at all."""
     url = url.strip()
     if not url or any(character.isspace() for character in url):
         return None
@@ -217,8 +216,7 @@ _OPENABLE: Final = ("http://", "https://")
 def to_html(given: FormattedText) -> str:
     """Write nested tags for the entities; everything else escaped. Line breaks stay line breaks.
 
-    A block ends its line by itself, so one line break on either side of it is taken as said.
-    """
+    A block ends its line by itself, so one line break on either side of it is taken as said."""
     shown = _between(given.text, in_order(list(given.entities)), 0, utf16_length(given.text))
     return _AFTER_BLOCK.sub(r"\1", _BEFORE_BLOCK.sub(r"\1", shown))
 

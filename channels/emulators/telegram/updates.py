@@ -1,8 +1,7 @@
 """The queue of updates and the two ways to hand them out: long polls and webhook calls.
 
 The rules are those of the open server (tdlib/telegram-bot-api): an update lives 24 hours counted from its own
-date, an offset above an id forgets that id, asking again with the same offset gives the same updates.
-"""
+date, an offset above an id forgets that id, asking again with the same offset gives the same updates."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
     python -m gateway.ops.admin [--migrate] [--inherited=DESCRIPTOR …]
 
-On demand it is given the operator's port, and ends when nobody has asked for ADMIN_IDLE_S.
-"""
+On demand it is given the operator's port, and ends when nobody has asked for ADMIN_IDLE_S."""
 
 from __future__ import annotations
 

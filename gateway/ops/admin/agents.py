@@ -1,8 +1,7 @@
 """The API of the agent's profiles and of the types of its sub-agents, which an operator may change here.
 
 A change is kept apart from the row it changes, field by field, so that a field that nobody changed follows the
-configuration and the next release. Agent processes look for changes every second or two.
-"""
+configuration and the next release. Agent processes look for changes every second or two."""
 
 from __future__ import annotations
 
@@ -73,8 +72,7 @@ class SubTypeView(BaseModel):
 class SubTypeOrder(BaseModel):
     """The changes of a type. A field that is left out stays as it is; null takes an operator's change of it back.
 
-    What `GET` gave may be sent back whole: fields that are not different count as not changed.
-    """
+    What `GET` gave may be sent back whole: fields that are not different count as not changed."""
 
     model_config = ConfigDict(extra="forbid")
 

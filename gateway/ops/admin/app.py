@@ -2,8 +2,7 @@
 
 A page is a template over the API, nothing built, nothing from elsewhere: it asks our own API, as a script would, and
 shows what it answers. What a form of it does is a request to the API again, which `act.js` makes once the operator has
-said yes. So a page can show and do nothing that a script cannot.
-"""
+said yes. So a page can show and do nothing that a script cannot."""
 
 from __future__ import annotations
 

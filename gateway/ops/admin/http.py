@@ -2,8 +2,7 @@
 
 Stored text was scrubbed when it came in, by the rules and the secrets known then; since both grow, it is scrubbed
 again on the way out. A refusal quotes what it refuses, so it takes the same way, and one of FastAPI's leaves out the
-text that was sent. The refusals of a route are in its documentation (`refusals`).
-"""
+text that was sent. The refusals of a route are in its documentation (`refusals`)."""
 
 from __future__ import annotations
 
@@ -159,8 +158,7 @@ class AdminToken:
         A browser sends the cookie to every port of this machine's name, and along with what pages of such ports make it
         send. Browsers name the requesting page in headers that no script can set: `Sec-Fetch-Site`, or, where they
         leave that out (plain HTTP to another machine), `Origin` and `Referer`. What changes something must carry the
-        form token of this sign-in, too, which only our pages show.
-        """
+        form token of this sign-in, too, which only our pages show."""
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and self.is_right(given.strip()):
             return

@@ -1,8 +1,7 @@
 """Values as people read them on the pages: times, numbers, money, words for states, Markdown, and charts. Pure.
 
 The pages are English, so are their numbers. Charts are SVG without text, stretched to their place by the browser; what
-stands on their scales is HTML beside them, so that it keeps its size on every screen.
-"""
+stands on their scales is HTML beside them, so that it keeps its size on every screen."""
 
 from __future__ import annotations
 

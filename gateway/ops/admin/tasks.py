@@ -1,10 +1,8 @@
-"""The task board: the work of sub-agents now, the results of the last hundred, and a stream that tells of every
-change.
+"""The task board: the work of sub-agents now, the results of the last hundred, and a stream that tells of every change.
 
 The stream sends only a revision, which grows with each change; listeners then ask for the rows. So a listener that
 was away has missed nothing, filters need no support in the stream, and the stream carries no data that would have to
-be scrubbed.
-"""
+be scrubbed."""
 
 from __future__ import annotations
 

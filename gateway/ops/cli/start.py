@@ -1,8 +1,7 @@
 """`trivet init|up|channels|agent|admin|chat`: all but `init` become the process of a role, in the place of this one.
 
 `trivet up --telegram TOKEN` needs no file: the tokens go into the environment of the program that this process
-becomes, which has them on no command line, and each role is given its own.
-"""
+becomes, which has them on no command line, and each role is given its own."""
 
 from __future__ import annotations
 
@@ -164,8 +163,7 @@ def _typed(key: str) -> str:
 def checked_options(loaded: Loaded) -> UpOptions:
     """Check everything that an operator has to hear of before a process starts, and return what the supervisor needs.
 
-    Raises `ConfigError`, or `BusUnavailable` when no server of `redis.url` takes a connection.
-    """
+    Raises `ConfigError`, or `BusUnavailable` when no server of `redis.url` takes a connection."""
     settings = loaded.settings
     configure_logs(scrubber_of(loaded), level=settings.log.level.value, as_json=settings.log.as_json)
     if not settings.channels.enabled_names:

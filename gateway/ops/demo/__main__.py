@@ -108,8 +108,7 @@ class DemoStep:
 
     All texts of `expects` and none of `forbids` are in the answer, all its messages joined; `messages_min` is the
     number of messages into which the platform's limit has to split it; `ends_with` shows that the answer is
-    complete; so many `sub_agents` work on it.
-    """
+    complete; so many `sub_agents` work on it."""
 
     who: str
     where: Where

@@ -84,8 +84,7 @@ async def demo_rig(
     """Run everything, connected, inside the context. `extra` are settings on top of the demo's, `tries` is what the
     playground offers to say to the demo model.
 
-    Raises `DemoFailed` when it does not come up.
-    """
+    Raises `DemoFailed` when it does not come up."""
     ports = ports or DemoPorts()
     port, webhook_port, token = ports.admin, ports.webhooks, ports.token
     admin_url = f"http://{_HOST}:{port}"

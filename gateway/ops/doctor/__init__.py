@@ -1,7 +1,6 @@
 """`trivet doctor`: finds what is wrong and says how to mend it. Changes nothing.
 
-Here are the results of its checks and the table of them, pure.
-"""
+Here are the results of its checks and the table of them, pure."""
 
 from __future__ import annotations
 

@@ -51,12 +51,10 @@ class Terminal(Protocol):
 
     def show(self, text: str) -> None:
         """Show one line or more."""
-        ...
 
     def ask(self, asks: str, *, default: str = "", is_secret: bool = False) -> str:
         """Ask and return the typed answer, without spaces around it; `default` for an empty one. Ends the program when
         nobody is there."""
-        ...
 
 
 class Checks(Protocol):
@@ -64,20 +62,16 @@ class Checks(Protocol):
 
     def value(self, question: SetupQuestion, text: str) -> str:
         """Say in a sentence what is wrong with this answer by itself; "" if nothing is."""
-        ...
 
     def platform(self, name: str, answers: Answers) -> Sequence[CheckResult]:
         """Ask the platform whether it takes its tokens."""
-        ...
 
     def model(self, answers: Answers) -> Sequence[CheckResult]:
         """Ask the model a real question."""
-        ...
 
     @property
     def usual_model(self) -> str:
         """Return the model that would be taken if nobody named one."""
-        ...
 
 
 class Interview:

@@ -1,8 +1,7 @@
 """The composition root of `trivet chat`: the terminal, and an agent for it where none is running.
 
 With a `redis.url`, or while another Trivet owns the data directory, the terminal joins the running one. Otherwise
-Valkey and one agent are started for as long as the talk goes on.
-"""
+Valkey and one agent are started for as long as the talk goes on."""
 
 from __future__ import annotations
 

@@ -5,8 +5,7 @@ ended.
 
 The supervisor holds the other end of the child's standard input. When the supervisor is gone, killed or
 not, the kernel closes that end, and a thread here turns it into SIGTERM; a process that does not
-manage to stop in time is ended the hard way. Unlike PR_SET_PDEATHSIG this works on every Unix.
-"""
+manage to stop in time is ended the hard way. Unlike PR_SET_PDEATHSIG this works on every Unix."""
 
 from __future__ import annotations
 

@@ -82,8 +82,7 @@ class UpOptions:
     """All that the supervisor has to know of the configuration, which it does not read itself. No secret is in it.
 
     `has_own_bus`: no `redis.url` is set, so that the embedded server is started in `data_dir`. `hosts` are our names,
-    in addition to localhost and addresses.
-    """
+    in addition to localhost and addresses."""
 
     channels: tuple[str, ...]
     agent_processes: int
@@ -160,8 +159,7 @@ def python_module(name: str, *arguments: str) -> tuple[str, ...]:
 def plan(options: UpOptions, environ: Mapping[str, str], given: Mapping[str, str]) -> ProcessPlan:
     """Make the plan for these options. `given` is what the supervisor tells every role, such as the bus's address.
 
-    The database is brought up to date by the agents, or by the admin role where none runs here.
-    """
+    The database is brought up to date by the agents, or by the admin role where none runs here."""
     channels = options.channels
     migrating = () if options.agent_processes else (MIGRATE,)
     return ProcessPlan(

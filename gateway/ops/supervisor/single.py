@@ -2,8 +2,7 @@
 
 It takes half the memory and half the time to start. The price: the secrets of all roles are in one process, and a crash
 takes all of them; starting again is for systemd or for the person. Nothing is lost all the same, since every role keeps
-its promises as it does alone.
-"""
+its promises as it does alone."""
 
 from __future__ import annotations
 

@@ -71,7 +71,6 @@ class WatchedServer(Protocol):
 
     async def wait(self) -> int:
         """Wait until the server has ended."""
-        ...
 
 
 # The operator's port while nobody serves it: who asks for more than our health is held until the admin role is there.
@@ -192,8 +191,7 @@ class ProcessSupervisor:
 
     Every process gets a socket as standard input. Nothing is ever sent to it: its end tells the child that this process
     is gone (`gateway.ops.supervisor.child`). What comes from it says that the child is ready (`report_ready`).
-    A role that is on demand takes over `port`, which it serves until it ends.
-    """
+    A role that is on demand takes over `port`, which it serves until it ends."""
 
     def __init__(
         self,
