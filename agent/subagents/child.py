@@ -23,30 +23,8 @@ from threading import Event, Thread
 from typing import Any, Final, Never
 
 from agent.limits import SUBAGENT_NOTES_MAX, TOOL_TIMEOUT_S, TOOLS_PARALLEL_MAX
+from agent.subagents import protocol
 from agent.subagents.confinement import confine_this_process, die_with_parent, restrain, share_one_heap
-from agent.subagents.protocol import (
-    PIECE_BYTES,
-    PROTOCOL,
-    CalledTool,
-    CancelFrame,
-    ChunkFrame,
-    DoneFrame,
-    FailedFrame,
-    Frame,
-    FrameReader,
-    FrameTooLong,
-    InitFrame,
-    ModelCall,
-    ModelDelta,
-    ModelResult,
-    OfferedTool,
-    ReadyFrame,
-    ToolCallFrame,
-    ToolOutcome,
-    ToParent,
-    Unread,
-    encoded,
-)
 from agent.subagents.rounds import Rounds
 from agent.tokens import readable
 from agent.tools.files.tools import READING, WRITING, FileTool
@@ -94,17 +72,17 @@ class Pipes:
         os.dup2(2, 1)
         self._whole = threading.Lock()
 
-    def frames(self) -> Iterator[Frame | Unread]:
+    def frames(self) -> Iterator[protocol.Frame | protocol.Unread]:
         """Yield what the parent sends, until it closes its end. Blocks."""
-        reader = FrameReader()
-        while piece := os.read(self._source, PIECE_BYTES):
+        reader = protocol.FrameReader()
+        while piece := os.read(self._source, protocol.PIECE_BYTES):
             yield from reader.feed(piece)
         yield from reader.end()
 
-    def send(self, frame: ToParent) -> None:
+    def send(self, frame: protocol.ToParent) -> None:
         """Say something, whole; waits for a parent that does not listen. Raises `FrameTooLong`, and `OSError` when the
         parent is gone."""
-        left = memoryview(encoded(frame))
+        left = memoryview(protocol.encoded(frame))
         with self._whole:
             while left:
                 left = left[os.write(self._sink, left) :]
@@ -134,7 +112,7 @@ class ToolThreads:
 class Job:
     """One call that was begun. `outcome` is its outcome so far: that it took too long."""
 
-    def __init__(self, call: CalledTool) -> None:
+    def __init__(self, call: protocol.CalledTool) -> None:
         self.call = call
         self.outcome = _failure(call, ToolError(f"{call.name} did not finish within {TOOL_TIMEOUT_S:g} s"))
         self.has_ended = Event()
@@ -150,7 +128,7 @@ class OwnTools:
     """The `offered` tools that the child can run itself. `home` is the folder with `files/` and `journal/`, None for no
     workspace. The parent has checked their arguments."""
 
-    def __init__(self, offered: Sequence[OfferedTool], home: Path | None, threads: ToolThreads) -> None:
+    def __init__(self, offered: Sequence[protocol.OfferedTool], home: Path | None, threads: ToolThreads) -> None:
         wanted = {tool.name for tool in offered if tool.runs_here}
         there = (*READING, *WRITING) if home is not None else ()
         self._tools = {tool.name: tool for tool in there if tool.name in wanted}
@@ -167,7 +145,7 @@ class OwnTools:
         """Tell whether one of the tools changes files."""
         return any(tool.changes_files for tool in self._tools.values())
 
-    def begin(self, call: CalledTool, tell: Callable[[Job], None]) -> Job:
+    def begin(self, call: protocol.CalledTool, tell: Callable[[Job], None]) -> Job:
         """Run one of them on a thread, which tells when it has ended; whatever happens is an outcome. What touches
         the same file runs in the order in which it was begun."""
         tool, job = self._tools[call.name], Job(call)
@@ -201,7 +179,7 @@ class OwnTools:
             other.has_ended.wait()
         try:
             text = readable(tool.work(self._workspace, arguments))
-            job.outcome = ToolOutcome(job.call.id, text, is_error=False)
+            job.outcome = protocol.ToolOutcome(job.call.id, text, is_error=False)
         except Exception as error:  # noqa: BLE001 - the tool boundary: the model gets an error result
             job.outcome = _failure(job.call, error)
         job.has_ended.set()
@@ -219,10 +197,10 @@ def _arguments(text: str) -> Mapping[str, Any]:
     return found
 
 
-def _failure(call: CalledTool, error: Exception) -> ToolOutcome:
+def _failure(call: protocol.CalledTool, error: Exception) -> protocol.ToolOutcome:
     """Build the outcome of a failed call. Only the words of a `ToolError` are meant to be read."""
     said = str(error) if isinstance(error, ToolError) else f"{call.name} failed: {type(error).__name__}"
-    return ToolOutcome(call.id, readable(said), is_error=True)
+    return protocol.ToolOutcome(call.id, readable(said), is_error=True)
 
 
 class ParentLink:
@@ -232,40 +210,42 @@ class ParentLink:
 
     def __init__(
         self,
-        send: Callable[[ToParent], None],
+        send: Callable[[protocol.ToParent], None],
         own: OwnTools,
         offered: Sequence[str],
         *,
-        pass_over: Callable[[Frame | Unread], None],
+        pass_over: Callable[[protocol.Frame | protocol.Unread], None],
     ) -> None:
         self._send = send
         self._own = own
         self._offered = offered
         self._pass_over = pass_over
-        self._heard: SimpleQueue[Frame | Unread | Job] = SimpleQueue()
+        self._heard: SimpleQueue[protocol.Frame | protocol.Unread | Job] = SimpleQueue()
 
-    def hear(self, frame: Frame | Unread) -> None:
+    def hear(self, frame: protocol.Frame | protocol.Unread) -> None:
         """Take in a frame from the parent; called on the listening thread."""
         self._heard.put(frame)
 
-    def model(self, call: ModelCall) -> ModelResult:
+    def model(self, call: protocol.ModelCall) -> protocol.ModelResult:
         """Ask for a model's answer; a prompt that fits into no frame fails as one that is too long."""
         try:
             self._send(call)
-        except FrameTooLong:
-            return ModelResult(call.id, error=Reason.PROMPT_TOO_LONG, is_too_long=True)
+        except protocol.FrameTooLong:
+            return protocol.ModelResult(call.id, error=Reason.PROMPT_TOO_LONG, is_too_long=True)
         while True:
             match self._heard.get():
-                case ModelDelta(id=call_id, delta=delta) if call_id == call.id:
-                    self._send(ChunkFrame(delta))
-                case ModelResult(id=call_id) as result if call_id == call.id:
+                case protocol.ModelDelta(id=call_id, delta=delta) if call_id == call.id:
+                    self._send(protocol.ChunkFrame(delta))
+                case protocol.ModelResult(id=call_id) as result if call_id == call.id:
                     return result
                 case Job():
                     pass  # nobody waits for it any more
                 case frame:
                     self._pass_over(frame)
 
-    def tools(self, calls: Sequence[CalledTool], refused: Iterable[ToolOutcome]) -> list[ToolOutcome]:
+    def tools(
+        self, calls: Sequence[protocol.CalledTool], refused: Iterable[protocol.ToolOutcome]
+    ) -> list[protocol.ToolOutcome]:
         """Run the calls of a round and return their outcomes in order; those that the parent has `refused`
         are not run."""
         outcomes = {outcome.id: outcome for outcome in refused}
@@ -282,18 +262,18 @@ class ParentLink:
             outcomes[outcome.id] = outcome
         return [outcomes[call.id] for call in calls]
 
-    def _ask(self, call: CalledTool) -> ToolOutcome | None:
+    def _ask(self, call: protocol.CalledTool) -> protocol.ToolOutcome | None:
         """Ask the parent; an outcome where that cannot be."""
         if call.name not in self._offered:
             said = f"there is no tool {call.name[:64]!r}; there are: {', '.join(self._offered)}"
-            return ToolOutcome(call.id, said, is_error=True)
+            return protocol.ToolOutcome(call.id, said, is_error=True)
         try:
-            self._send(ToolCallFrame(call.id, call.name, call.arguments))
-        except FrameTooLong as error:
-            return ToolOutcome(call.id, str(error), is_error=True)
+            self._send(protocol.ToolCallFrame(call.id, call.name, call.arguments))
+        except protocol.FrameTooLong as error:
+            return protocol.ToolOutcome(call.id, str(error), is_error=True)
         return None
 
-    def _next(self, jobs: Sequence[Job], open_calls: Sequence[str]) -> ToolOutcome:
+    def _next(self, jobs: Sequence[Job], open_calls: Sequence[str]) -> protocol.ToolOutcome:
         """Return the outcome that arrives first; a job of our own that has taken too long counts as failed."""
         asked = set(open_calls) - {job.call.id for job in jobs}
         while True:
@@ -305,7 +285,7 @@ class ParentLink:
                 case Job():
                     if heard in jobs:
                         return heard.outcome
-                case ToolOutcome() if heard.id in asked:
+                case protocol.ToolOutcome() if heard.id in asked:
                     return heard
                 case _:
                     self._pass_over(heard)
@@ -328,8 +308,8 @@ class Child:
 
     def _live(self) -> Never:
         init = self._first()
-        if init.protocol != PROTOCOL:
-            self._end(FailedFrame(Reason.PROTOCOL.of(PROTOCOL)))
+        if init.protocol != protocol.PROTOCOL:
+            self._end(protocol.FailedFrame(Reason.PROTOCOL.of(protocol.PROTOCOL)))
         home = Path(init.workspace) if init.workspace else None
         threads = ToolThreads()
         own = OwnTools(init.tools, home, threads)
@@ -341,17 +321,17 @@ class Child:
         is_ready = threading.Event()
         threading.Thread(target=self._listen, args=[asking, is_ready], daemon=True).start()
         restrain(init.limits)
-        self._pipes.send(ReadyFrame(os.getpid(), confinement))
+        self._pipes.send(protocol.ReadyFrame(os.getpid(), confinement))
         is_ready.set()
         self._work(Rounds(init), asking)
 
-    def _first(self) -> InitFrame:
+    def _first(self) -> protocol.InitFrame:
         """Read the first frame of the parent. If the parent goes away before, there is nothing to report to."""
         for frame in self._frames:
             match frame:
-                case InitFrame():
+                case protocol.InitFrame():
                     return frame
-                case CancelFrame():
+                case protocol.CancelFrame():
                     break
                 case _:
                     self._pass_over(frame)
@@ -363,7 +343,7 @@ class Child:
             result = asking.model(rounds.next_call())
             calls = rounds.answered(result)
             rounds.returned(calls, asking.tools(calls, result.outcomes))
-        if isinstance(rounds.ending, DoneFrame):
+        if isinstance(rounds.ending, protocol.DoneFrame):
             self._end(replace(rounds.ending, duration_ms=int((time.monotonic() - began_s) * 1_000)))
         self._end(rounds.ending)
 
@@ -372,30 +352,30 @@ class Child:
         is_ready.wait()
         try:
             for frame in self._frames:
-                if isinstance(frame, CancelFrame):
+                if isinstance(frame, protocol.CancelFrame):
                     break
                 asking.hear(frame)
         except Exception as error:  # noqa: BLE001 - the root of this thread: without it the child is deaf
             self._end(_raised(error))
         os._exit(_ASKED_TO)
 
-    def _pass_over(self, frame: Frame | Unread) -> None:
-        what = frame.reason if isinstance(frame, Unread) else f"a {type(frame).__name__} that answers nothing"
+    def _pass_over(self, frame: protocol.Frame | protocol.Unread) -> None:
+        what = frame.reason if isinstance(frame, protocol.Unread) else f"a {type(frame).__name__} that answers nothing"
         self._words.note(f"passed over {what}")
 
-    def _end(self, frame: DoneFrame | FailedFrame) -> Never:
+    def _end(self, frame: protocol.DoneFrame | protocol.FailedFrame) -> Never:
         """Say how it went and be gone; threads that are still at work are not waited for."""
         try:
             self._pipes.send(frame)
-        except FrameTooLong:
-            self._end(FailedFrame(Reason.FRAME_TOO_LONG))
+        except protocol.FrameTooLong:
+            self._end(protocol.FailedFrame(Reason.FRAME_TOO_LONG))
         finally:
-            os._exit(_ASKED_TO if isinstance(frame, DoneFrame) else _FAILED)
+            os._exit(_ASKED_TO if isinstance(frame, protocol.DoneFrame) else _FAILED)
 
 
-def _raised(error: Exception) -> FailedFrame:
+def _raised(error: Exception) -> protocol.FailedFrame:
     """Build the frame for an exception, never with its text, which may quote anything."""
-    return FailedFrame(Reason.RAISED.of(type(error).__name__))
+    return protocol.FailedFrame(Reason.RAISED.of(type(error).__name__))
 
 
 def main() -> Never:

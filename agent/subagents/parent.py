@@ -30,19 +30,8 @@ from agent.models.requests import (
     Thoughts,
 )
 from agent.prompts.library import PROMPTS
+from agent.subagents import protocol
 from agent.subagents.catalog import placed
-from agent.subagents.protocol import (
-    CalledTool,
-    ChildMessage,
-    InitFrame,
-    ModelCall,
-    ModelDelta,
-    ModelResult,
-    OfferedTool,
-    ProcessLimits,
-    ToolCallFrame,
-    ToolOutcome,
-)
 from agent.subagents.rounds import told_apart
 from agent.subagents.runs import Assignment, SubagentRun, TranscriptWriter
 from agent.subagents.supervisor import ChildEnding, ChildOrder, Host
@@ -88,13 +77,13 @@ class ChildConversation:
         self._ours: dict[_Answered, CleanText] = {}
         self._results: dict[_Answered, CleanText] = {}
         self._texts: dict[str, CleanText] = {}
-        self._calls: dict[CalledTool, ToolCall] = {}
+        self._calls: dict[protocol.CalledTool, ToolCall] = {}
 
     def answered(self, call_id: str, text: CleanText) -> None:
         """Note that the parent itself answered this call: its text stays as it is when the child repeats it."""
         self._ours[call_id, text] = text
 
-    async def messages(self, said: Sequence[ChildMessage]) -> tuple[PromptMessage, ...]:
+    async def messages(self, said: Sequence[protocol.ChildMessage]) -> tuple[PromptMessage, ...]:
         """Clean what the child said; results of its own tools get their envelopes."""
         known, known_calls, known_results = self._texts, self._calls, self._results
         self._texts, self._calls, self._results = {}, {}, {}
@@ -114,7 +103,7 @@ class ChildConversation:
             found.append(_message(message, self._texts[message.text], [self._calls[call] for call in message.calls]))
         return tuple(found)
 
-    def clean_call(self, call: CalledTool | RequestedCall) -> ToolCall:
+    def clean_call(self, call: protocol.CalledTool | RequestedCall) -> ToolCall:
         """Clean a call with its name and id, because a model wrote these too."""
         scrub = self._scrubber.scrub
         return ToolCall(scrub(call.id), scrub(call.name), cleaned(call.arguments, scrub))
@@ -124,7 +113,7 @@ class ChildConversation:
         return self._ours.get(key) or await self._tools.wrapped(self._context, name, key[1])
 
 
-def _message(said: ChildMessage, text: CleanText, calls: Sequence[ToolCall]) -> PromptMessage:
+def _message(said: protocol.ChildMessage, text: CleanText, calls: Sequence[ToolCall]) -> PromptMessage:
     """Build a prompt message: only a model speaks as the assistant, all else has the role of the user."""
     if said.role == Role.ASSISTANT:
         return PromptMessage(Role.ASSISTANT, text, tuple(calls))
@@ -214,11 +203,11 @@ class ChildHost:
 
     # --- the model
 
-    async def model(self, call: ModelCall) -> AsyncIterator[ModelDelta | ModelResult]:
+    async def model(self, call: protocol.ModelCall) -> AsyncIterator[protocol.ModelDelta | protocol.ModelResult]:
         """Ask the model what the child asks, as who it is. A child that has used up its rounds gets no answer."""
         async with self._one_call:
             if self._answers > self._assignment.sub_type.rounds_max:
-                yield ModelResult(call.id, error=Reason.ROUNDS_SPENT)
+                yield protocol.ModelResult(call.id, error=Reason.ROUNDS_SPENT)
                 return
             self._under_way.begin(())
             messages = await self._conversation.messages(call.messages)
@@ -232,12 +221,12 @@ class ChildHost:
             except BudgetSpent:
                 raise
             except ContextTooLong:
-                yield ModelResult(call.id, error=Reason.PROMPT_TOO_LONG, is_too_long=True)
+                yield protocol.ModelResult(call.id, error=Reason.PROMPT_TOO_LONG, is_too_long=True)
             except ModelError as error:
                 _log.warning("subagent.model_failed", reason=f"{type(error).__name__}: {error}")
-                yield ModelResult(call.id, error=Reason.MODEL_FAILED)
+                yield protocol.ModelResult(call.id, error=Reason.MODEL_FAILED)
 
-    def _request(self, call: ModelCall, messages: tuple[PromptMessage, ...]) -> ModelRequest:
+    def _request(self, call: protocol.ModelCall, messages: tuple[PromptMessage, ...]) -> ModelRequest:
         assignment, wanted = self._assignment, frozenset(call.tools)
         specs = self._services.tools.specs_for(assignment.context)
         return ModelRequest(
@@ -255,7 +244,9 @@ class ChildHost:
             permit=assignment.context.permit,
         )
 
-    async def _heard(self, call_id: str, request: ModelRequest) -> AsyncGenerator[ModelDelta | ModelResult]:
+    async def _heard(
+        self, call_id: str, request: ModelRequest
+    ) -> AsyncGenerator[protocol.ModelDelta | protocol.ModelResult]:
         """Stream one answer to the child, scrubbed as it comes, page by page. When the stream starts again, the child
         gets no more pages, since it already has some that are void; the result holds the whole answer. A stream that
         ends without an answer, because it broke or the child is gone, is paid for as far as it came."""
@@ -266,7 +257,7 @@ class ChildHost:
                     case TextDelta(text=text):
                         page = hearing.add(text)
                         if is_whole and page:
-                            yield ModelDelta(call_id, page)
+                            yield protocol.ModelDelta(call_id, page)
                     case StreamRestarted():
                         hearing.begin_anew()
                         is_whole = False
@@ -280,14 +271,16 @@ class ChildHost:
             if not is_answered and (usage := self._unanswered(request)):
                 self._note(Role.ASSISTANT, joined(hearing.so_far(), _CUT_OFF), usage=usage)
 
-    def _answer(self, call_id: str, request: ModelRequest, answer: ModelAnswer, text: CleanText) -> ModelResult:
+    def _answer(
+        self, call_id: str, request: ModelRequest, answer: ModelAnswer, text: CleanText
+    ) -> protocol.ModelResult:
         """Build the result for the child, after the answer is noted and charged."""
         self._are_whole = answer.ending is StopReason.OWN
         if (behind := _ENDED.get(answer.ending)) is not None:
             text = joined(text, behind)
         made = (call if self._are_whole else replace(call, arguments="{}") for call in answer.calls if request.tools)
         clean = [self._conversation.clean_call(call) for call in made]
-        calls = told_apart(CalledTool(call.id, call.name, call.arguments) for call in clean)
+        calls = told_apart(protocol.CalledTool(call.id, call.name, call.arguments) for call in clean)
         kept = tuple(replace(call, id=apart.id) for call, apart in zip(clean, calls, strict=True))
         if kept and answer.thoughts is not None:
             self._thoughts[kept[0].id] = answer.thoughts
@@ -299,7 +292,7 @@ class ChildHost:
         )
         self._note(Role.ASSISTANT, text, calls=kept, usage=(*self._unanswered(request), usage))
         fitting, refused = self._checked(calls) if self._are_whole else (calls, _not_run(calls))
-        return ModelResult(
+        return protocol.ModelResult(
             call_id,
             text,
             fitting,
@@ -314,7 +307,9 @@ class ChildHost:
         usage = usage_unanswered(request, now_ms=self._services.clock.now_ms())
         return () if usage is None else (usage,)
 
-    def _checked(self, calls: Sequence[CalledTool]) -> tuple[tuple[CalledTool, ...], tuple[ToolOutcome, ...]]:
+    def _checked(
+        self, calls: Sequence[protocol.CalledTool]
+    ) -> tuple[tuple[protocol.CalledTool, ...], tuple[protocol.ToolOutcome, ...]]:
         """Check the calls: repair the arguments of those that the child runs itself, and return an outcome for each of
         those that do not fit. A child has neither the schemas nor the means to read broken arguments."""
         fitting, refused = [], []
@@ -323,10 +318,10 @@ class ChildHost:
                 fitting.append(self._fitting(call))
             except ToolError as error:
                 fitting.append(call)
-                refused.append(ToolOutcome(call.id, str(error), is_error=True))
+                refused.append(protocol.ToolOutcome(call.id, str(error), is_error=True))
         return tuple(fitting), tuple(refused)
 
-    def _fitting(self, call: CalledTool) -> CalledTool:
+    def _fitting(self, call: protocol.CalledTool) -> protocol.CalledTool:
         if call.name not in self._local:
             return call
         requested = RequestedCall(call.id, call.name, call.arguments)
@@ -334,23 +329,23 @@ class ChildHost:
 
     # --- tools
 
-    async def tool(self, call: ToolCallFrame) -> ToolOutcome:
+    async def tool(self, call: protocol.ToolCallFrame) -> protocol.ToolOutcome:
         """Run a call of the model's last answer here, once and as the model wrote it, with all that a model's own call
         goes through. A child only says which it is."""
         if call.name in self._local:
-            return ToolOutcome(call.id, f"{call.name} runs in the sub-agent's own process", is_error=True)
+            return protocol.ToolOutcome(call.id, f"{call.name} runs in the sub-agent's own process", is_error=True)
         asked = self._open_calls.get(call.id)
         if asked is None or asked.name != call.name:
-            return ToolOutcome(call.id, "the model has not asked for this", is_error=True)
+            return protocol.ToolOutcome(call.id, "the model has not asked for this", is_error=True)
         if not self._are_whole:
-            return ToolOutcome(call.id, _NOT_RUN, is_error=True)
+            return protocol.ToolOutcome(call.id, _NOT_RUN, is_error=True)
         del self._open_calls[call.id]
         requested = RequestedCall(asked.id, asked.name, asked.arguments)
         (result,) = await self._services.tools.run_round(self._context, [requested])
         self._under_way.end(call.id)
         self._conversation.answered(call.id, result.text)
         self._note(Role.TOOL, result.text, call_id=call.id, is_error=result.is_error)
-        return ToolOutcome(call.id, result.text, result.is_error)
+        return protocol.ToolOutcome(call.id, result.text, result.is_error)
 
     @contextmanager
     def _asking(self, name: str) -> Iterator[None]:
@@ -361,7 +356,7 @@ class ChildHost:
 
     # --- what is kept
 
-    def _keep(self, said: Sequence[ChildMessage], messages: Sequence[PromptMessage]) -> None:
+    def _keep(self, said: Sequence[protocol.ChildMessage], messages: Sequence[PromptMessage]) -> None:
         """Record what is new in the child's conversation: results of its own tools, and notes of ours that it passes
         on."""
         for raw, message in zip(said, messages, strict=True):
@@ -408,8 +403,8 @@ class ChildHost:
         )
 
 
-def _not_run(calls: Sequence[CalledTool]) -> tuple[ToolOutcome, ...]:
-    return tuple(ToolOutcome(call.id, _NOT_RUN, is_error=True) for call in calls)
+def _not_run(calls: Sequence[protocol.CalledTool]) -> tuple[protocol.ToolOutcome, ...]:
+    return tuple(protocol.ToolOutcome(call.id, _NOT_RUN, is_error=True) for call in calls)
 
 
 class ChildRunner:
@@ -432,7 +427,7 @@ class ChildRunner:
         place = placed(tuple(spec.name for spec in specs), partial(tools.permission, assignment.context))
         host = ChildHost(run.task.prompt, assignment, self._services, run.transcript, local=place.here)
         offered = tuple(
-            OfferedTool(spec.name, spec.description, spec.schema, spec.name in place.here) for spec in specs
+            protocol.OfferedTool(spec.name, spec.description, spec.schema, spec.name in place.here) for spec in specs
         )
         workspace = await asyncio.to_thread(self._workspaces.of, assignment.context.key) if place.here else None
         home, share = (workspace.files.parent, workspace.share) if workspace is not None else (None, None)
@@ -440,18 +435,18 @@ class ChildRunner:
         return await self._supervise(order, host)
 
 
-def _init(run: SubagentRun, tools: tuple[OfferedTool, ...]) -> InitFrame:
+def _init(run: SubagentRun, tools: tuple[protocol.OfferedTool, ...]) -> protocol.InitFrame:
     """Build the first frame, without home and confinement: the supervisor adds these."""
     sub_type = run.assignment.sub_type
-    return InitFrame(
+    return protocol.InitFrame(
         task_id=run.task.id,
         workspace="",
         rounds_max=sub_type.rounds_max,
-        limits=ProcessLimits(),
+        limits=protocol.ProcessLimits(),
         confinement="",
         sub_type=sub_type.name,
         system=sub_type.prompt,
-        messages=(ChildMessage(Role.USER, run.task.prompt),),
+        messages=(protocol.ChildMessage(Role.USER, run.task.prompt),),
         tools=tools,
         wrap_up=PROMPTS.wrap_up,
     )

@@ -11,16 +11,7 @@ from dataclasses import replace
 from itertools import count
 
 from agent.limits import NOTE_CHARS_MAX, OUTPUTS_KEPT, PRUNED_FROM_CHARS
-from agent.subagents.protocol import (
-    CalledTool,
-    ChildMessage,
-    DoneFrame,
-    FailedFrame,
-    InitFrame,
-    ModelCall,
-    ModelResult,
-    ToolOutcome,
-)
+from agent.subagents import protocol
 from agent.tokens import failure_note, stand_in
 from gateway.contracts.errors import Reason
 
@@ -30,23 +21,25 @@ class Rounds:
 
     Ask `next_call`, tell `answered`, run the calls it returns, tell `returned`, as long as `ending` is None."""
 
-    def __init__(self, init: InitFrame) -> None:
+    def __init__(self, init: protocol.InitFrame) -> None:
         self._system = init.system
         self._messages = list(init.messages)
         self._tools = tuple(tool.name for tool in init.tools)
         self._left = init.rounds_max
         self._wrap_up = init.wrap_up
         self._asked = 0
-        self._spent = DoneFrame(success=False, response="", tokens_in=0, tokens_out=0, cost_usd=0.0, duration_ms=0)
-        self.ending: DoneFrame | FailedFrame | None = None
+        self._spent = protocol.DoneFrame(
+            success=False, response="", tokens_in=0, tokens_out=0, cost_usd=0.0, duration_ms=0
+        )
+        self.ending: protocol.DoneFrame | protocol.FailedFrame | None = None
         """The child's last frame (without its duration); None: it goes on."""
 
-    def next_call(self) -> ModelCall:
+    def next_call(self) -> protocol.ModelCall:
         """Return the next call of the model."""
         self._asked += 1
-        return ModelCall(f"m{self._asked}", tuple(self._messages), self._offered, self._system)
+        return protocol.ModelCall(f"m{self._asked}", tuple(self._messages), self._offered, self._system)
 
-    def answered(self, result: ModelResult) -> tuple[CalledTool, ...]:
+    def answered(self, result: protocol.ModelResult) -> tuple[protocol.CalledTool, ...]:
         """Take the model's answer; returns the calls to run, each with an id of its own."""
         self._spent = replace(
             self._spent,
@@ -57,20 +50,20 @@ class Rounds:
         if result.is_too_long and self._lose_old_results():
             return ()
         if result.error or result.is_too_long:
-            self.ending = FailedFrame(result.error or Reason.PROMPT_TOO_LONG)
+            self.ending = protocol.FailedFrame(result.error or Reason.PROMPT_TOO_LONG)
             return ()
         calls = told_apart(result.calls) if self._offered else ()
-        self._messages.append(ChildMessage("assistant", result.text, calls))
+        self._messages.append(protocol.ChildMessage("assistant", result.text, calls))
         if not calls:
             self.ending = replace(self._spent, success=bool(result.text.strip()), response=result.text)
         return calls
 
-    def returned(self, calls: Sequence[CalledTool], outcomes: Sequence[ToolOutcome]) -> None:
+    def returned(self, calls: Sequence[protocol.CalledTool], outcomes: Sequence[protocol.ToolOutcome]) -> None:
         """Take what the calls of a round came to, in their order."""
         if not calls:
             return
         self._messages += [
-            ChildMessage("tool", each.text, call_id=each.id, is_error=each.is_error) for each in outcomes
+            protocol.ChildMessage("tool", each.text, call_id=each.id, is_error=each.is_error) for each in outcomes
         ]
         failures = [
             (call.name, _in_short(outcome.text))
@@ -91,7 +84,7 @@ class Rounds:
         """Say something in the role of the user; neighbours are one message, as providers expect."""
         if self._messages and self._messages[-1].role == "user":
             text = f"{self._messages.pop().text}\n\n{text}"
-        self._messages.append(ChildMessage("user", text))
+        self._messages.append(protocol.ChildMessage("user", text))
 
     def _lose_old_results(self) -> bool:
         """Prune old results; return False when there are none left."""
@@ -103,7 +96,7 @@ class Rounds:
         return False
 
 
-def _without_results(messages: Sequence[ChildMessage], kept: int) -> list[ChildMessage]:
+def _without_results(messages: Sequence[protocol.ChildMessage], kept: int) -> list[protocol.ChildMessage]:
     """Prune the long results of tools in the messages, except the newest `kept`."""
     results = [at for at, said in enumerate(messages) if said.role == "tool"]
     old = frozenset(results[: max(len(results) - kept, 0)])
@@ -113,7 +106,7 @@ def _without_results(messages: Sequence[ChildMessage], kept: int) -> list[ChildM
     ]
 
 
-def told_apart(calls: Iterable[CalledTool]) -> tuple[CalledTool, ...]:
+def told_apart(calls: Iterable[protocol.CalledTool]) -> tuple[protocol.CalledTool, ...]:
     """Give each call of a round a unique id: some models give none, or the same to all."""
     taken: set[str] = set()
     apart = []

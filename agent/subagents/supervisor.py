@@ -17,29 +17,8 @@ import structlog
 
 from agent import limits
 from agent.concurrency import Deadline
+from agent.subagents import protocol
 from agent.subagents.confinement import restrain_process
-from agent.subagents.protocol import (
-    PIECE_BYTES,
-    PROTOCOL,
-    CancelFrame,
-    ChunkFrame,
-    DoneFrame,
-    FailedFrame,
-    Frame,
-    FrameReader,
-    FrameTooLong,
-    InitFrame,
-    ModelCall,
-    ModelDelta,
-    ModelResult,
-    ProcessLimits,
-    ReadyFrame,
-    ToChild,
-    ToolCallFrame,
-    ToolOutcome,
-    Unread,
-    encoded,
-)
 from agent.subagents.sandbox import ChildSandbox, SandboxedProcess
 from agent.tools.exec.processes import descendants, footprint, reaped, undisturbed
 from agent.tools.exec.sandbox import FolderAllowance, Output
@@ -64,11 +43,11 @@ class Host(Protocol):
     """The services of the parent for one child. Nothing that a child says is trusted: each call is checked as
     its model's would be."""
 
-    def model(self, call: ModelCall) -> AsyncIterator[ModelDelta | ModelResult]:
+    def model(self, call: protocol.ModelCall) -> AsyncIterator[protocol.ModelDelta | protocol.ModelResult]:
         """Stream deltas, then exactly one result; a failure is a result with an error. Raises only what ends the child
         (`BudgetSpent`, `AllotmentSpent`, `StoreUnavailable`, `CancelledError`)."""
 
-    async def tool(self, call: ToolCallFrame) -> ToolOutcome:
+    async def tool(self, call: protocol.ToolCallFrame) -> protocol.ToolOutcome:
         """Run a tool of the parent; a failure is an outcome."""
 
 
@@ -79,7 +58,7 @@ class ChildOrder:
     of the process. Where the child finds its home and whether it has to confine itself is for the supervisor to say:
     what `init` says is not sent."""
 
-    init: InitFrame
+    init: protocol.InitFrame
     home: Path | None
     writes: bool
     limit_s: float
@@ -141,7 +120,7 @@ class Exchange:
         self,
         held: SandboxedProcess,
         host: Host,
-        init: InitFrame,
+        init: protocol.InitFrame,
         home: Path | None,
         age_s: Callable[[], float],
         *,
@@ -155,7 +134,7 @@ class Exchange:
         self._share = share
         self._age_s = age_s
         self._over: asyncio.Future[ChildEnding] = asyncio.get_running_loop().create_future()
-        self._outgoing: asyncio.Queue[ToChild] = asyncio.Queue(limits.SUBAGENT_FRAMES_WAITING_MAX)
+        self._outgoing: asyncio.Queue[protocol.ToChild] = asyncio.Queue(limits.SUBAGENT_FRAMES_WAITING_MAX)
         self._open_calls = asyncio.Semaphore(limits.SUBAGENT_CALLS_OPEN_MAX)
         self._tasks: set[asyncio.Task[None]] = set()
         self._listening: set[asyncio.Task[None]] = set()
@@ -164,7 +143,7 @@ class Exchange:
         """The last words of the child while it worked."""
         self.errors = Output(limits.SUBAGENT_ERRORS_BYTES_MAX)
         """The output on its standard error."""
-        self.ready: ReadyFrame | None = None
+        self.ready: protocol.ReadyFrame | None = None
         self.ready_ms: int | None = None
 
     @property
@@ -189,7 +168,7 @@ class Exchange:
     async def ask_to_end(self, reason: str, *, within_s: float) -> None:
         """Let the child end its own way, if it reads and is quick."""
         with suppress(asyncio.QueueFull):
-            self._outgoing.put_nowait(CancelFrame(reason))
+            self._outgoing.put_nowait(protocol.CancelFrame(reason))
             await reaped(self._process, within_s=within_s)
 
     def hang_up(self) -> None:
@@ -211,8 +190,8 @@ class Exchange:
     async def _hear(self) -> None:
         """Read the child's output to the end, also when it is no longer needed: a full pipe would never close."""
         assert self._process.stdout is not None
-        reader, heard_bytes, heard_lines = FrameReader(), 0, 0
-        while piece := await self._process.stdout.read(PIECE_BYTES):
+        reader, heard_bytes, heard_lines = protocol.FrameReader(), 0, 0
+        while piece := await self._process.stdout.read(protocol.PIECE_BYTES):
             heard_bytes += len(piece)
             heard_lines += piece.count(b"\n")
             if heard_bytes > limits.SUBAGENT_HEARD_BYTES_MAX:
@@ -224,7 +203,7 @@ class Exchange:
             await self._take_all(reader.feed(piece) if not self._over.done() else ())
         await self._take_all(reader.end())
 
-    async def _take_all(self, frames: Iterable[Frame | Unread]) -> None:
+    async def _take_all(self, frames: Iterable[protocol.Frame | protocol.Unread]) -> None:
         for frame in frames:
             if not self._over.done():
                 await self._take(frame)
@@ -238,16 +217,16 @@ class Exchange:
             frame = await self._outgoing.get()
             if reads:
                 try:
-                    self._process.stdin.write(encoded(frame))
+                    self._process.stdin.write(protocol.encoded(frame))
                     await self._process.stdin.drain()
                 except (OSError, RuntimeError):  # the pipe, or our end of it, is closed
                     reads = False
-                except FrameTooLong:
+                except protocol.FrameTooLong:
                     self._fail(Reason.FRAME_TOO_LONG)
 
     async def _drain(self) -> None:
         assert self._process.stderr is not None
-        while piece := await self._process.stderr.read(PIECE_BYTES):
+        while piece := await self._process.stderr.read(protocol.PIECE_BYTES):
             self.errors.add(piece)
 
     async def _watch(self) -> None:
@@ -283,7 +262,7 @@ class Exchange:
         await reaped(self._process, within_s=limits.SUBAGENT_LAST_WORDS_S)
         self._fail(self._held.cause() or Reason.SILENT)
 
-    async def _serve(self, call: ModelCall | ToolCallFrame) -> None:
+    async def _serve(self, call: protocol.ModelCall | protocol.ToolCallFrame) -> None:
         """Answer a call alongside the others, as soon as there is a free place; until then no more is read."""
         await self._open_calls.acquire()
         if self._over.done():
@@ -291,9 +270,9 @@ class Exchange:
         else:
             self._do(self._answer(call))
 
-    async def _answer(self, call: ModelCall | ToolCallFrame) -> None:
+    async def _answer(self, call: protocol.ModelCall | protocol.ToolCallFrame) -> None:
         try:
-            if isinstance(call, ToolCallFrame):
+            if isinstance(call, protocol.ToolCallFrame):
                 await self._outgoing.put(await self._host.tool(call))
                 return
             answers = self._host.model(call)
@@ -305,46 +284,46 @@ class Exchange:
 
     # --- one frame
 
-    async def _take(self, frame: Frame | Unread) -> None:
+    async def _take(self, frame: protocol.Frame | protocol.Unread) -> None:
         """Handle a frame. A child that has to confine itself and has not reported that it did is ended."""
         if (
             self._held.has_to_confine_itself
             and self.ready is None
-            and not isinstance(frame, ReadyFrame | FailedFrame | Unread)
+            and not isinstance(frame, protocol.ReadyFrame | protocol.FailedFrame | protocol.Unread)
         ):
             self._fail(Reason.NOT_CONFINED)
         match frame:
-            case ReadyFrame():
+            case protocol.ReadyFrame():
                 self._greet(frame)
-            case ChunkFrame():
+            case protocol.ChunkFrame():
                 self.spoken.add(frame.delta)
-            case ModelCall():
+            case protocol.ModelCall():
                 self.spoken.begin_anew()
                 await self._serve(frame)
-            case ToolCallFrame():
+            case protocol.ToolCallFrame():
                 await self._serve(frame)
-            case DoneFrame():
+            case protocol.DoneFrame():
                 state = TaskState.COMPLETED if frame.success else TaskState.FAILED
                 self._end(ChildEnding(state, None if frame.success else Reason.GAVE_UP, frame.response))
-            case FailedFrame():
+            case protocol.FailedFrame():
                 self._end(_own_account(frame, self.spoken.text()))
             case _:
                 self._pass_over(frame)
 
-    def _greet(self, ready: ReadyFrame) -> None:
+    def _greet(self, ready: protocol.ReadyFrame) -> None:
         if self.ready is not None:
             return
         self.ready = ready
         self.ready_ms = round(1000 * self._age_s())
-        if ready.protocol != PROTOCOL:
+        if ready.protocol != protocol.PROTOCOL:
             self._fail(Reason.PROTOCOL.of(ready.protocol))
         if self._held.has_to_confine_itself and ready.confinement != self._held.confinement:
             self._fail(Reason.NOT_CONFINED)
 
-    def _pass_over(self, frame: Frame | Unread) -> None:
+    def _pass_over(self, frame: protocol.Frame | protocol.Unread) -> None:
         """Ignore an unknown frame: a newer child may send some. A child that sends too many of them is broken."""
         self._unread += 1
-        reason = frame.reason if isinstance(frame, Unread) else "a frame that only parents send"
+        reason = frame.reason if isinstance(frame, protocol.Unread) else "a frame that only parents send"
         _log.info("subagent.unread", task_id=self._init.task_id, reason=reason)
         if self._unread > limits.SUBAGENT_UNREAD_MAX:
             self._fail(Reason.NOT_UNDERSTOOD)
@@ -373,7 +352,7 @@ class Exchange:
             self._over.set_exception(error)
 
 
-def _own_account(failed: FailedFrame, said: str) -> ChildEnding:
+def _own_account(failed: protocol.FailedFrame, said: str) -> ChildEnding:
     """Read the ending that the child reports. An unknown code is treated as the child's words, not as ours."""
     if (own := own_code_of(failed.error)) is not None:
         return ChildEnding(TaskState.FAILED, own, said)
@@ -444,7 +423,7 @@ class Supervisor:
             log("subagent.stderr", task_id=task_id, text=self._scrubber.scrub(errors))
 
 
-def _restrain(held: SandboxedProcess, most: ProcessLimits) -> None:
+def _restrain(held: SandboxedProcess, most: protocol.ProcessLimits) -> None:
     """Limit the process from outside, before it gets any input: then a child that does not limit itself is
     limited too."""
     done: set[int] = set()

@@ -11,16 +11,7 @@ from typing import Any, Final, TypeAlias
 
 import discord
 
-from channels.core.adapter import (
-    AdapterDeps,
-    InboundHandler,
-    Nameable,
-    OutgoingFile,
-    SendBudget,
-    StreamCadence,
-    WebhookAnswer,
-    WebhookCall,
-)
+from channels.core import adapter
 from channels.core.downloads import ELSEWHERE, GONE, NOT_FOR_US, belongs_to, download, is_on
 from channels.core.menus import offered
 from channels.core.message import target_fields, text
@@ -242,7 +233,7 @@ class DiscordAdapter:
     def __init__(
         self,
         endpoint: DiscordEndpoint,
-        parts: AdapterDeps,
+        parts: adapter.AdapterDeps,
         *,
         name: str = "discord",
         timeouts: GatewayTimeouts = GATEWAY_TIMEOUTS,
@@ -272,7 +263,7 @@ class DiscordAdapter:
     def state(self) -> str:
         return self._connection.state
 
-    async def run(self, handler: InboundHandler) -> None:
+    async def run(self, handler: adapter.InboundHandler) -> None:
         """Listen until cancelled. Raises `CredentialsRejected`."""
         await self._connection.run(handler)
 
@@ -280,7 +271,7 @@ class DiscordAdapter:
     def is_called(self) -> bool:
         return self._connection.is_called
 
-    async def called(self, call: WebhookCall) -> WebhookAnswer:
+    async def called(self, call: adapter.WebhookCall) -> adapter.WebhookAnswer:
         return await self._connection.called(call)
 
     async def until_ready(self) -> None:
@@ -289,7 +280,7 @@ class DiscordAdapter:
     def chunks(self, text: CleanText) -> Sequence[DiscordChunk]:
         return render(text)
 
-    def file_chunk(self, file: OutgoingFile) -> DiscordFile:
+    def file_chunk(self, file: adapter.OutgoingFile) -> DiscordFile:
         return file_part(file.name, file.content, file.caption)
 
     def marked(self, chunk: DiscordPart, mark: CleanText) -> DiscordPart:
@@ -301,12 +292,12 @@ class DiscordAdapter:
     def silent(self, chunk: DiscordChunk) -> DiscordChunk:
         return replace(chunk, is_silent=True)
 
-    def budgets(self, address: ReplyAddress) -> Sequence[SendBudget]:
+    def budgets(self, address: ReplyAddress) -> Sequence[adapter.SendBudget]:
         return (
-            SendBudget(
+            adapter.SendBudget(
                 f"channel:{parse_target(address.target).channel_id}", limits.CHANNEL_PER_S, limits.CHANNEL_BURST
             ),
-            SendBudget("bot", limits.BOT_PER_S, limits.BOT_BURST),
+            adapter.SendBudget("bot", limits.BOT_PER_S, limits.BOT_BURST),
         )
 
     async def send(self, address: ReplyAddress, chunk: DiscordPart, *, send_id: str, plain: bool) -> tuple[str, ...]:
@@ -336,11 +327,11 @@ class DiscordAdapter:
                 )
         return True
 
-    def nameable(self, address: ReplyAddress) -> Nameable | None:
+    def nameable(self, address: ReplyAddress) -> adapter.Nameable | None:
         target = parse_target(address.target)
         rate = limits.THREAD_NAMES_MAX / limits.THREAD_NAMES_WITHIN_S
-        names = SendBudget(f"names:{target.channel_id}", rate, limits.THREAD_NAMES_MAX)
-        return Nameable(target.channel_id, is_first=target.begun_in is not None, budgets=(names,))
+        names = adapter.SendBudget(f"names:{target.channel_id}", rate, limits.THREAD_NAMES_MAX)
+        return adapter.Nameable(target.channel_id, is_first=target.begun_in is not None, budgets=(names,))
 
     async def lacks_name(self, address: ReplyAddress, title: CleanText) -> bool:
         target = parse_target(address.target)
@@ -383,7 +374,7 @@ class DiscordAdapter:
             target = await self._thread_opener.where(self._client(), parse_target(address.target))
         return await self._delete(target, message_id)
 
-    def cadence(self, address: ReplyAddress) -> StreamCadence:
+    def cadence(self, address: ReplyAddress) -> adapter.StreamCadence:
         return limits.CADENCE
 
     def is_draft(self, address: ReplyAddress) -> bool:
@@ -484,7 +475,7 @@ class DiscordAdapter:
             limit.reschedule(asyncio.get_running_loop().time())
 
 
-def open_adapter(name: str, settings: Settings, parts: AdapterDeps) -> DiscordAdapter:
+def open_adapter(name: str, settings: Settings, parts: adapter.AdapterDeps) -> DiscordAdapter:
     """Build the adapter that the settings of this channel ask for. Raises `ConfigError`."""
     chosen = settings.channels.discords()[name]
     if chosen.token is None:

@@ -11,15 +11,7 @@ from typing import Final
 import aiohttp
 import discord
 
-from gateway.contracts.errors import (
-    AddressDead,
-    CredentialsRejected,
-    DeliveryError,
-    FormatRefused,
-    OutcomeUnknown,
-    RateLimited,
-    SendFailed,
-)
+from gateway.contracts import errors
 
 _GONE_CODES: Final = frozenset({
     10003,  # unknown channel
@@ -54,37 +46,37 @@ CLOSED_FOR_GOOD: Final[Mapping[int, str]] = {
 """The codes after which the gateway will close every new connection, too, and the operator's remedy."""
 
 
-def delivery_error(error: Exception) -> DeliveryError:
+def delivery_error(error: Exception) -> errors.DeliveryError:
     """Choose the branch of our error tree for any error of a call of discord.py."""
     match error:
-        case DeliveryError():
+        case errors.DeliveryError():
             return error
         case discord.RateLimited():
-            return RateLimited(error.retry_after)
+            return errors.RateLimited(error.retry_after)
         case discord.LoginFailure():
-            return CredentialsRejected(REJECTED)
+            return errors.CredentialsRejected(REJECTED)
         case discord.HTTPException():
             return _http_error(error)
         case aiohttp.ClientConnectorError():
-            return SendFailed("no connection to Discord")
+            return errors.SendFailed("no connection to Discord")
         case _:
-            return OutcomeUnknown(f"cut before Discord answered ({type(error).__name__})")
+            return errors.OutcomeUnknown(f"cut before Discord answered ({type(error).__name__})")
 
 
-def _http_error(error: discord.HTTPException) -> DeliveryError:
+def _http_error(error: discord.HTTPException) -> errors.DeliveryError:
     said = f"Discord answers {error.status}, code {error.code}"
     if error.status == 429:
         scope = error.response.headers.get("X-RateLimit-Scope", "")
-        return RateLimited(_retry_after_s(error), is_global=scope == "global")
+        return errors.RateLimited(_retry_after_s(error), is_global=scope == "global")
     if error.status == 401:
-        return CredentialsRejected(REJECTED)
+        return errors.CredentialsRejected(REJECTED)
     if error.code == _TURNED_OFF or (error.status in (403, 404) and not _is_discords(error)):
-        return SendFailed(f"{said}: not by Discord itself")
+        return errors.SendFailed(f"{said}: not by Discord itself")
     if error.status in (403, 404) or error.code in _GONE_CODES:
-        return AddressDead(said)
+        return errors.AddressDead(said)
     if error.status >= 500:
-        return OutcomeUnknown(said)
-    return FormatRefused(said)
+        return errors.OutcomeUnknown(said)
+    return errors.FormatRefused(said)
 
 
 def _is_discords(error: discord.HTTPException) -> bool:

@@ -12,16 +12,7 @@ from pydantic import SecretStr
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from channels.core.adapter import (
-    AdapterDeps,
-    InboundHandler,
-    Nameable,
-    OutgoingFile,
-    SendBudget,
-    StreamCadence,
-    WebhookAnswer,
-    WebhookCall,
-)
+from channels.core import adapter
 from channels.core.downloads import (
     ELSEWHERE,
     GONE,
@@ -179,7 +170,7 @@ class SlackAdapter:
     def __init__(
         self,
         endpoint: SlackEndpoint,
-        parts: AdapterDeps,
+        parts: adapter.AdapterDeps,
         *,
         name: str = "slack",
         timeouts: SocketTimeouts = SOCKET_TIMEOUTS,
@@ -202,7 +193,7 @@ class SlackAdapter:
     def state(self) -> str:
         return self._connection.state
 
-    async def run(self, handler: InboundHandler) -> None:
+    async def run(self, handler: adapter.InboundHandler) -> None:
         """Listen until cancelled. Raises `CredentialsRejected`."""
         await self._connection.run(handler)
 
@@ -210,7 +201,7 @@ class SlackAdapter:
     def is_called(self) -> bool:
         return self._connection.is_called
 
-    async def called(self, call: WebhookCall) -> WebhookAnswer:
+    async def called(self, call: adapter.WebhookCall) -> adapter.WebhookAnswer:
         return await self._connection.called(call)
 
     async def until_ready(self) -> None:
@@ -219,7 +210,7 @@ class SlackAdapter:
     def chunks(self, text: CleanText) -> Sequence[SlackChunk]:
         return render(text)
 
-    def file_chunk(self, file: OutgoingFile) -> SlackFile:
+    def file_chunk(self, file: adapter.OutgoingFile) -> SlackFile:
         return file_part(file.name, file.content, file.caption)
 
     def uploaded(self, chunk: SlackFile, upload_id: str) -> SlackFile:
@@ -231,10 +222,12 @@ class SlackAdapter:
     def offering(self, chunk: SlackChunk, choices: Sequence[Choice]) -> SlackChunk:
         return replace(chunk, choices=tuple(choices))
 
-    def budgets(self, address: ReplyAddress) -> Sequence[SendBudget]:
+    def budgets(self, address: ReplyAddress) -> Sequence[adapter.SendBudget]:
         return (
-            SendBudget(f"channel:{parse_target(address.target).channel}", limits.CHANNEL_PER_S, limits.CHANNEL_BURST),
-            SendBudget("workspace", limits.WORKSPACE_PER_S, limits.WORKSPACE_BURST),
+            adapter.SendBudget(
+                f"channel:{parse_target(address.target).channel}", limits.CHANNEL_PER_S, limits.CHANNEL_BURST
+            ),
+            adapter.SendBudget("workspace", limits.WORKSPACE_PER_S, limits.WORKSPACE_BURST),
         )
 
     async def upload(self, address: ReplyAddress, chunk: SlackFile) -> str:
@@ -260,12 +253,14 @@ class SlackAdapter:
         target = parse_target(address.target)
         return await change(self._connected(), target, chunk, ts=message_id, plain=plain)
 
-    def nameable(self, address: ReplyAddress) -> Nameable | None:
+    def nameable(self, address: ReplyAddress) -> adapter.Nameable | None:
         target = parse_target(address.target)
         if not target.is_nameable:
             return None
-        return Nameable(
-            target.lane, is_first=True, budgets=(SendBudget("titles", limits.TITLES_PER_S, limits.TITLES_BURST),)
+        return adapter.Nameable(
+            target.lane,
+            is_first=True,
+            budgets=(adapter.SendBudget("titles", limits.TITLES_PER_S, limits.TITLES_BURST),),
         )
 
     async def lacks_name(self, address: ReplyAddress, title: CleanText) -> bool:
@@ -281,7 +276,7 @@ class SlackAdapter:
         except Exception as error:
             raise delivery_error(error) from error
 
-    def cadence(self, address: ReplyAddress) -> StreamCadence | None:
+    def cadence(self, address: ReplyAddress) -> adapter.StreamCadence | None:
         return self._streams.cadence(parse_target(address.target))
 
     def is_draft(self, address: ReplyAddress) -> bool:
@@ -366,7 +361,7 @@ class SlackAdapter:
         return client
 
 
-def open_adapter(name: str, settings: Settings, parts: AdapterDeps) -> SlackAdapter:
+def open_adapter(name: str, settings: Settings, parts: adapter.AdapterDeps) -> SlackAdapter:
     """Build the adapter that the settings of this channel ask for. Raises `ConfigError`."""
     chosen = settings.channels.slacks()[name]
     if chosen.bot_token is None or chosen.missing:

@@ -10,17 +10,7 @@ from typing import Final
 import aiohttp
 from slack_sdk.errors import SlackApiError
 
-from gateway.contracts.errors import (
-    AddressDead,
-    CredentialsRejected,
-    DeliveryError,
-    FileRefused,
-    FormatRefused,
-    OutcomeUnknown,
-    RateLimited,
-    SendFailed,
-    Untraceable,
-)
+from gateway.contracts import errors
 
 _GONE: Final = frozenset({
     "channel_not_found", "not_in_channel", "is_archived", "user_disabled", "user_not_found", "cannot_dm_bot",
@@ -64,43 +54,47 @@ RETRY_AFTER_DEFAULT_S: Final = 5.0  # the header always comes, unless something 
 RETRY_AFTER_MAX_S: Final = 3600.0  # whatever a proxy says
 
 
-def delivery_error(error: Exception) -> DeliveryError:
+def delivery_error(error: Exception) -> errors.DeliveryError:
     """Choose the branch of our error tree for any error of a call of the SDK."""
     if isinstance(error, SlackApiError):
         return _api_error(error)
     if isinstance(error, _NEVER_LEFT):
-        return SendFailed(f"no connection to Slack ({type(error).__name__})")
-    return OutcomeUnknown(f"cut before Slack answered ({type(error).__name__})")
+        return errors.SendFailed(f"no connection to Slack ({type(error).__name__})")
+    return errors.OutcomeUnknown(f"cut before Slack answered ({type(error).__name__})")
 
 
-def file_error(error: Exception) -> DeliveryError:
+def file_error(error: Exception) -> errors.DeliveryError:
     """Choose the branch for a file: an app that may not write files (installed before it asked for `files:write`) still
     writes words."""
     if api_word(error) in _NOT_FOR_US:
-        return FormatRefused(f"Slack answers {api_word(error)!r}; give the app the scope files:write and reinstall it")
-    return error if isinstance(error, DeliveryError) else delivery_error(error)
+        return errors.FormatRefused(
+            f"Slack answers {api_word(error)!r}; give the app the scope files:write and reinstall it"
+        )
+    return error if isinstance(error, errors.DeliveryError) else delivery_error(error)
 
 
-def opening_error(error: Exception) -> DeliveryError:
+def opening_error(error: Exception) -> errors.DeliveryError:
     """Choose the branch for opening direct messages: an app that may not do so (it asked for no `im:write`) cannot
     reach the person who asked, and goes on everywhere else."""
     if api_word(error) in _NO_SCOPE:
-        return AddressDead(f"Slack answers {api_word(error)!r}; give the app the scope im:write and reinstall it")
+        return errors.AddressDead(
+            f"Slack answers {api_word(error)!r}; give the app the scope im:write and reinstall it"
+        )
     return delivery_error(error)
 
 
-def fetch_error(error: Exception) -> DeliveryError:
+def fetch_error(error: Exception) -> errors.DeliveryError:
     """Choose the branch for a file of somebody else, which may be asked for again after any outcome."""
-    found = error if isinstance(error, DeliveryError) else delivery_error(error)
-    return found if isinstance(found, FileRefused | RateLimited) else SendFailed(str(found))
+    found = error if isinstance(error, errors.DeliveryError) else delivery_error(error)
+    return found if isinstance(found, errors.FileRefused | errors.RateLimited) else errors.SendFailed(str(found))
 
 
-def lookup_error(error: Exception) -> DeliveryError:
+def lookup_error(error: Exception) -> errors.DeliveryError:
     """Choose the branch for a look-up: an answer that forbids it (a missing scope) or does not know the place ends it
     for good."""
-    match found := error if isinstance(error, DeliveryError) else delivery_error(error):
-        case CredentialsRejected() | AddressDead() | FormatRefused():
-            return Untraceable(f"the history cannot be read: {found}")
+    match found := error if isinstance(error, errors.DeliveryError) else delivery_error(error):
+        case errors.CredentialsRejected() | errors.AddressDead() | errors.FormatRefused():
+            return errors.Untraceable(f"the history cannot be read: {found}")
         case _:
             return found
 
@@ -110,7 +104,7 @@ def is_about_streams(error: Exception) -> bool:
     not the words: a post may do."""
     if api_word(error) in NEVER_STREAMS | CANNOT_BE_CHANGED | _NOT_FOR_US:
         return True
-    return isinstance(error, SlackApiError) and isinstance(_api_error(error), FormatRefused)
+    return isinstance(error, SlackApiError) and isinstance(_api_error(error), errors.FormatRefused)
 
 
 def api_word(error: Exception) -> str:
@@ -119,9 +113,9 @@ def api_word(error: Exception) -> str:
     return str(data.get("error", "")) if isinstance(data, dict) else ""
 
 
-def rejected(word: str) -> CredentialsRejected:
+def rejected(word: str) -> errors.CredentialsRejected:
     """Explain that Slack does not take a token."""
-    return CredentialsRejected(
+    return errors.CredentialsRejected(
         f"Slack answers {word!r}; check channels.slack.bot_token and channels.slack.app_token and reinstall the app"
     )
 
@@ -135,7 +129,7 @@ def or_rejected(error: SlackApiError) -> Exception:
 def asked_to_wait_s(error: Exception) -> float:
     """Return the seconds for which Slack wants to be left alone; 0 where it did not name any."""
     found = _api_error(error) if isinstance(error, SlackApiError) else None
-    return found.retry_after_s if isinstance(found, RateLimited) else 0.0
+    return found.retry_after_s if isinstance(found, errors.RateLimited) else 0.0
 
 
 def is_rejection(word: str) -> bool:
@@ -143,22 +137,22 @@ def is_rejection(word: str) -> bool:
     return word in _SHUT_OUT
 
 
-def _api_error(error: SlackApiError) -> DeliveryError:
+def _api_error(error: SlackApiError) -> errors.DeliveryError:
     word = api_word(error)
     status = getattr(error.response, "status_code", None) or getattr(error.response, "status", 0)
     if word in _TOO_MANY or status == 429:
-        return RateLimited(_retry_after_s(error))
+        return errors.RateLimited(_retry_after_s(error))
     if word in _CREDENTIALS:
         return rejected(word)
     if word in _GONE:
-        return AddressDead(f"Slack answers {word!r}")
+        return errors.AddressDead(f"Slack answers {word!r}")
     if word in _UNSURE:
-        return OutcomeUnknown(f"Slack answers {word!r}")
+        return errors.OutcomeUnknown(f"Slack answers {word!r}")
     if word in _SAFE or (not word and status == 503):
-        return SendFailed(f"Slack answers {word or status!r}")
+        return errors.SendFailed(f"Slack answers {word or status!r}")
     if not word:
-        return OutcomeUnknown(f"Slack answers {status} without a reason")
-    return FormatRefused(f"Slack answers {word!r}")
+        return errors.OutcomeUnknown(f"Slack answers {status} without a reason")
+    return errors.FormatRefused(f"Slack answers {word!r}")
 
 
 def _retry_after_s(error: SlackApiError) -> float:

@@ -36,15 +36,7 @@ from channels.slack.errors import (
 from channels.slack.normalize import SlackIdentity, SlackTarget
 from channels.slack.render import SlackChunk, blocks_of, continuation, leads_away, settled
 from gateway.bus.places import Places
-from gateway.contracts.errors import (
-    AddressDead,
-    BusUnavailable,
-    FormatRefused,
-    OutcomeUnknown,
-    RateLimited,
-    SendFailed,
-    Untraceable,
-)
+from gateway.contracts import errors
 from gateway.contracts.ports import Clock
 
 log = logging.getLogger(__name__)
@@ -97,7 +89,7 @@ async def find_post(
         cursor = (page.get("response_metadata") or {}).get("next_cursor")
         if not cursor:
             return None
-    raise Untraceable("too much was said since")
+    raise errors.Untraceable("too much was said since")
 
 
 def carries(send_id: str) -> Callable[[Raw], bool]:
@@ -164,7 +156,7 @@ def ts_of(answer: AsyncSlackResponse) -> str:
     """Return the `ts` of the post. Raises `OutcomeUnknown` where Slack reports success without it."""
     ts = text(answer.get("ts"))
     if not ts:
-        raise OutcomeUnknown("Slack does not say what it has posted")
+        raise errors.OutcomeUnknown("Slack does not say what it has posted")
     return ts
 
 
@@ -258,7 +250,7 @@ async def answer(
     if not target.is_aside:
         try:
             return (await post(client, target, chunk, send_id=send_id, plain=plain),)
-        except AddressDead:
+        except errors.AddressDead:
             if target.user_id is None:
                 raise
     if await _through(response_urls, target, chunk, plain=plain):
@@ -299,8 +291,8 @@ async def respond(url: str, chunk: SlackChunk, *, plain: bool, proxy: str = "") 
 async def _through(response_urls: ResponseUrls, target: SlackTarget, chunk: SlackChunk, *, plain: bool) -> bool:
     try:
         url = await response_urls.find(target.link or "")
-    except BusUnavailable as error:
-        raise SendFailed("the bus is away, and with it the way to the one who asked") from error
+    except errors.BusUnavailable as error:
+        raise errors.SendFailed("the bus is away, and with it the way to the one who asked") from error
     return bool(url) and await respond(url, chunk, plain=plain, proxy=response_urls.proxy)
 
 
@@ -310,11 +302,11 @@ def _is_shown(response: WebhookResponse) -> bool:
         return True
     if status == HTTPStatus.TOO_MANY_REQUESTS:
         said = (response.headers or {}).get("Retry-After", "")
-        raise RateLimited(float(said) if said.isdigit() else RETRY_AFTER_DEFAULT_S)
+        raise errors.RateLimited(float(said) if said.isdigit() else RETRY_AFTER_DEFAULT_S)
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        raise OutcomeUnknown(f"Slack answers {status} to an answer for one person")
+        raise errors.OutcomeUnknown(f"Slack answers {status} to an answer for one person")
     if status in _REFUSED_WORDS:
-        raise FormatRefused(f"Slack answers {status} to an answer for one person")
+        raise errors.FormatRefused(f"Slack answers {status} to an answer for one person")
     return False
 
 

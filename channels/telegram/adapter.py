@@ -17,16 +17,7 @@ from urllib.parse import quote
 from telegram import Bot, BotCommandScope, BotCommandScopeAllGroupChats, BotCommandScopeChat, BotCommandScopeDefault
 from telegram.error import BadRequest, Forbidden, TelegramError
 
-from channels.core.adapter import (
-    AdapterDeps,
-    InboundHandler,
-    Nameable,
-    OutgoingFile,
-    SendBudget,
-    StreamCadence,
-    WebhookAnswer,
-    WebhookCall,
-)
+from channels.core import adapter
 from channels.core.downloads import ELSEWHERE, GONE, NOT_FOR_US, download, too_large
 from channels.core.menus import offered
 from channels.telegram import limits
@@ -156,7 +147,7 @@ class TelegramAdapter:
     def __init__(
         self,
         endpoint: TelegramEndpoint,
-        parts: AdapterDeps,
+        parts: adapter.AdapterDeps,
         *,
         name: str = "telegram",
         timeouts: PollTimeouts = POLL_TIMEOUTS,
@@ -177,7 +168,7 @@ class TelegramAdapter:
     def state(self) -> str:
         return self._connection.state
 
-    async def run(self, handler: InboundHandler) -> None:
+    async def run(self, handler: adapter.InboundHandler) -> None:
         """Listen until cancelled. Raises `CredentialsRejected`."""
         async with self._client.open():
             await self._connection.run(handler)
@@ -189,13 +180,13 @@ class TelegramAdapter:
     def is_called(self) -> bool:
         return self._connection.is_called
 
-    async def called(self, call: WebhookCall) -> WebhookAnswer:
+    async def called(self, call: adapter.WebhookCall) -> adapter.WebhookAnswer:
         return await self._connection.called(call)
 
     def chunks(self, text: CleanText) -> Sequence[TelegramChunk]:
         return render(text)
 
-    def file_chunk(self, file: OutgoingFile) -> TelegramFile:
+    def file_chunk(self, file: adapter.OutgoingFile) -> TelegramFile:
         return TelegramFile(file.name, file.content, file.caption, file.media_type == VOICE_TYPE)
 
     def marked(self, chunk: TelegramPart, mark: CleanText) -> TelegramPart:
@@ -207,11 +198,11 @@ class TelegramAdapter:
     def silent(self, chunk: TelegramChunk) -> TelegramChunk:
         return replace(chunk, is_silent=True)
 
-    def budgets(self, address: ReplyAddress) -> Sequence[SendBudget]:
+    def budgets(self, address: ReplyAddress) -> Sequence[adapter.SendBudget]:
         chat_id = parse_target(address.target).chat_id
-        chat = SendBudget(f"chat:{chat_id}", limits.CHAT_PER_S, limits.CHAT_BURST)
-        group = SendBudget(f"group:{chat_id}", limits.GROUP_PER_S, limits.GROUP_BURST)
-        bot = SendBudget("bot", limits.BOT_PER_S, limits.BOT_BURST)
+        chat = adapter.SendBudget(f"chat:{chat_id}", limits.CHAT_PER_S, limits.CHAT_BURST)
+        group = adapter.SendBudget(f"group:{chat_id}", limits.GROUP_PER_S, limits.GROUP_BURST)
+        bot = adapter.SendBudget("bot", limits.BOT_PER_S, limits.BOT_BURST)
         return (chat, group, bot) if chat_id < 0 else (chat, bot)
 
     async def send(self, address: ReplyAddress, chunk: TelegramPart, *, send_id: str, plain: bool) -> tuple[str, ...]:
@@ -221,12 +212,12 @@ class TelegramAdapter:
                 return (await self._sender.send_file(target, chunk),)
             return (await self._sender.send(target, chunk, plain=plain),)
 
-    def nameable(self, address: ReplyAddress) -> Nameable | None:
+    def nameable(self, address: ReplyAddress) -> adapter.Nameable | None:
         target = parse_target(address.target)
         if not target.is_nameable:
             return None
-        names = SendBudget(f"names:{target.lane}", limits.TOPIC_NAMES_PER_S, limits.TOPIC_NAMES_BURST)
-        return Nameable(target.lane, is_first=target.is_unnamed, budgets=(names,))
+        names = adapter.SendBudget(f"names:{target.lane}", limits.TOPIC_NAMES_PER_S, limits.TOPIC_NAMES_BURST)
+        return adapter.Nameable(target.lane, is_first=target.is_unnamed, budgets=(names,))
 
     async def lacks_name(self, address: ReplyAddress, title: CleanText) -> bool:
         return True  # nobody can ask for the name of a topic; the same one again changes nothing
@@ -259,7 +250,7 @@ class TelegramAdapter:
     async def withdraw(self, address: ReplyAddress, *, message_id: str) -> bool:
         return await self.delete_inbound(address, message_id=message_id)
 
-    def cadence(self, address: ReplyAddress) -> StreamCadence:
+    def cadence(self, address: ReplyAddress) -> adapter.StreamCadence:
         if self.is_draft(address):
             return limits.DRAFT_CADENCE
         return limits.GROUP_CADENCE if parse_target(address.target).chat_id < 0 else limits.EDIT_CADENCE
@@ -331,7 +322,7 @@ class TelegramAdapter:
             raise delivery_error(error, lambda chat_id: relocated(address, chat_id)) from error
 
 
-def open_adapter(name: str, settings: Settings, parts: AdapterDeps) -> TelegramAdapter:
+def open_adapter(name: str, settings: Settings, parts: adapter.AdapterDeps) -> TelegramAdapter:
     """Build the adapter that the settings of this channel ask for. Raises `ConfigError`."""
     chosen = settings.channels.telegrams()[name]
     if chosen.token is None:

@@ -18,15 +18,7 @@ from weakref import WeakValueDictionary
 from telegram import Bot, WebhookInfo
 from telegram.error import BadRequest, Conflict, InvalidToken, RetryAfter, TelegramError
 
-from channels.core.adapter import (
-    CONNECTED,
-    AdapterDeps,
-    InboundHandler,
-    QueueFull,
-    WebhookAnswer,
-    WebhookCall,
-    unavailable_answer,
-)
+from channels.core import adapter
 from channels.core.lease import while_holding
 from channels.core.message import Ignored, Incoming, Migrated
 from channels.core.tasks import AdapterTasks, Backoff
@@ -59,7 +51,7 @@ class TelegramPresses:
         self._me = me
         self._background = background
 
-    async def hand_in(self, update: Any, handler: InboundHandler) -> None:
+    async def hand_in(self, update: Any, handler: adapter.InboundHandler) -> None:
         """Return when the bus has it; every query is answered, whatever it says. Raises `BusUnavailable`."""
         query_id, press = query_id_of(update), normalize_press(update, self._me)
         if isinstance(press, Ignored):
@@ -70,7 +62,7 @@ class TelegramPresses:
             self._pass_on(query_id, press, handler) if word is None else self._answer(query_id, word)
         )
 
-    async def _pass_on(self, query_id: str, press: Incoming, handler: InboundHandler) -> None:
+    async def _pass_on(self, query_id: str, press: Incoming, handler: adapter.InboundHandler) -> None:
         await self._answer(query_id, await handler.told(press))
 
     async def _answer(self, query_id: str, word: CleanText) -> None:
@@ -97,7 +89,7 @@ class UpdateRouter:
         self._presses = presses
         self._places = places
 
-    async def message_in(self, update: Any, handler: InboundHandler) -> Incoming | None:
+    async def message_in(self, update: Any, handler: adapter.InboundHandler) -> Incoming | None:
         """Return the message that is left to hand in, None when nothing is. Raises `BusUnavailable`."""
         if query_id_of(update):
             await self._presses.hand_in(update, handler)
@@ -198,7 +190,7 @@ class Poller:
         self._offset: Offset | None = None
         self._taken: set[int] = set()  # from the offset on: those after an update that is not confirmed yet
 
-    async def next_batch(self, handler: InboundHandler, *, wait_s: int) -> int:
+    async def next_batch(self, handler: adapter.InboundHandler, *, wait_s: int) -> int:
         """Poll once: everything in the batch goes to intake, then the offset moves. Returns its size.
 
         Raises `BusUnavailable`, `TimeoutError` or the SDK's `TelegramError`; the offset then stays."""
@@ -251,7 +243,9 @@ class Poller:
             )
         return answer if isinstance(answer, list) else []
 
-    async def _hand_in(self, update: Any, offset: Offset | None, handler: InboundHandler, refusals: _Refusals) -> bool:
+    async def _hand_in(
+        self, update: Any, offset: Offset | None, handler: adapter.InboundHandler, refusals: _Refusals
+    ) -> bool:
         """Bring it to the bus, with the offset after it unless an earlier one was refused; False where there was no
         room for it."""
         incoming = await self._updates.message_in(update, handler)
@@ -263,7 +257,7 @@ class Poller:
             incoming = replace(incoming, position=Position(self._position, offset.as_text()))
         try:
             await handler.accept(incoming)
-        except QueueFull as error:
+        except adapter.QueueFull as error:
             refusals.add(incoming, id_of(update), error)
             return False
         return True
@@ -278,13 +272,13 @@ class _Refusals:
 
     def __init__(self) -> None:
         self._places: set[tuple[str, str]] = set()
-        self.first: QueueFull | None = None
+        self.first: adapter.QueueFull | None = None
         self.first_id: int | None = None
 
     def holds_back(self, incoming: Incoming) -> bool:
         return self._lane(incoming) in self._places and not incoming.is_control
 
-    def add(self, incoming: Incoming, update_id: int | None, error: QueueFull) -> None:
+    def add(self, incoming: Incoming, update_id: int | None, error: adapter.QueueFull) -> None:
         self._places.add(self._lane(incoming))
         if self.first is None:
             self.first, self.first_id = error, update_id
@@ -319,7 +313,7 @@ class TelegramWebhook:
         self._positions = positions
         self._position = endpoint.account
         self._clock = clock
-        self._inside: tuple[UpdateRouter, InboundHandler] | None = None
+        self._inside: tuple[UpdateRouter, adapter.InboundHandler] | None = None
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._doubted = asyncio.Event()
         self._has_set = False
@@ -328,7 +322,7 @@ class TelegramWebhook:
     # --- calls
 
     @contextlib.contextmanager
-    def open(self, updates: UpdateRouter, handler: InboundHandler) -> Iterator[None]:
+    def open(self, updates: UpdateRouter, handler: adapter.InboundHandler) -> Iterator[None]:
         """Take calls inside the context; outside of it Telegram is asked to come again."""
         self._inside = updates, handler
         self._well_since_ms = self._clock.now_ms()  # what failed before was somebody else's, or nobody's
@@ -337,23 +331,23 @@ class TelegramWebhook:
         finally:
             self._inside = None
 
-    async def called(self, call: WebhookCall) -> WebhookAnswer:
+    async def called(self, call: adapter.WebhookCall) -> adapter.WebhookAnswer:
         """Handle a call as `SupportsWebhooks` says."""
         given = call.headers.get(SECRET_HEADER, "").encode(errors="replace")
         if not hmac.compare_digest(given, self._secret.encode()):
             self._doubted.set()
-            return WebhookAnswer(403)
+            return adapter.WebhookAnswer(403)
         if self._inside is None:
-            return unavailable_answer()
+            return adapter.unavailable_answer()
         try:
             update = json.loads(await call.body())
         except (ValueError, RecursionError):
-            return WebhookAnswer(400)
+            return adapter.WebhookAnswer(400)
         await self._take(update, *self._inside)
         self._well_since_ms = self._clock.now_ms()
-        return WebhookAnswer()
+        return adapter.WebhookAnswer()
 
-    async def _take(self, update: Any, updates: UpdateRouter, handler: InboundHandler) -> None:
+    async def _take(self, update: Any, updates: UpdateRouter, handler: adapter.InboundHandler) -> None:
         """Bring one message of a chat at a time to the bus, in the order in which they came, should calls overlap."""
         incoming = await updates.message_in(update, handler)
         if incoming is not None:
@@ -369,7 +363,9 @@ class TelegramWebhook:
             try:
                 tell(state := await self._look())
                 backoff.reset()
-                await self._rest(limits.WEBHOOK_LOOK_EVERY_S if state == CONNECTED else limits.WEBHOOK_DOUBT_EVERY_S)
+                await self._rest(
+                    limits.WEBHOOK_LOOK_EVERY_S if state == adapter.CONNECTED else limits.WEBHOOK_DOUBT_EVERY_S
+                )
             except InvalidToken:
                 raise
             except (TelegramError, BusUnavailable) as error:
@@ -387,10 +383,10 @@ class TelegramWebhook:
         info = await self._bot.get_webhook_info()
         if not self._is_ours(info) or self._doubted.is_set():
             await self._set()
-            return CONNECTED
+            return adapter.CONNECTED
         if self._is_unreachable(info):
             return f"Telegram cannot reach the webhook: {info.last_error_message}"
-        return CONNECTED
+        return adapter.CONNECTED
 
     async def _set(self) -> None:
         """Set the webhook. Updates that wait at Telegram stay there, however they were asked for before."""
@@ -436,7 +432,7 @@ class TelegramConnection:
     def __init__(
         self,
         endpoint: TelegramEndpoint,
-        parts: AdapterDeps,
+        parts: adapter.AdapterDeps,
         bot: Bot,
         *,
         name: str,
@@ -457,7 +453,7 @@ class TelegramConnection:
         self._webhook = TelegramWebhook(bot, endpoint, parts.positions, parts.clock) if endpoint.hook_url else None
         self.state = "connecting"
 
-    async def run(self, handler: InboundHandler) -> None:
+    async def run(self, handler: adapter.InboundHandler) -> None:
         """Poll, or be called, until cancelled. Raises `CredentialsRejected`."""
         try:
             if self._webhook is None:
@@ -476,9 +472,9 @@ class TelegramConnection:
     def is_called(self) -> bool:
         return self._webhook is not None
 
-    async def called(self, call: WebhookCall) -> WebhookAnswer:
+    async def called(self, call: adapter.WebhookCall) -> adapter.WebhookAnswer:
         """Handle a call as `SupportsWebhooks` says."""
-        return unavailable_answer() if self._webhook is None else await self._webhook.called(call)
+        return adapter.unavailable_answer() if self._webhook is None else await self._webhook.called(call)
 
     def _tell(self, state: str) -> None:
         self.state = state
@@ -495,7 +491,7 @@ class TelegramConnection:
             ttl_s=self._timeouts.lease_ttl_s,
         )
 
-    async def _be_called(self, webhook: TelegramWebhook, handler: InboundHandler) -> None:
+    async def _be_called(self, webhook: TelegramWebhook, handler: adapter.InboundHandler) -> None:
         """Take calls, as every process does, and keep the webhook set while we hold the lease."""
         updates = await self._get_to_know()
         with webhook.open(updates, handler):
@@ -523,13 +519,13 @@ class TelegramConnection:
             except InvalidToken:
                 await self._get_to_know()  # a proxy's 404 looks like this too; getMe decides
 
-    async def _keep_polling(self, handler: InboundHandler) -> None:
+    async def _keep_polling(self, handler: adapter.InboundHandler) -> None:
         try:
             await self._poll_on(handler)
         finally:
             self._ready.clear()
 
-    async def _poll_on(self, handler: InboundHandler) -> None:
+    async def _poll_on(self, handler: adapter.InboundHandler) -> None:
         backoff = Backoff(limits.POLL_RETRY_FIRST_S, limits.POLL_RETRY_CAP_S)
         quarrel = Backoff(limits.CONFLICT_FIRST_S, limits.CONFLICT_CAP_S)
         poller: Poller | None = None
@@ -537,8 +533,8 @@ class TelegramConnection:
             try:
                 poller = poller or await self._connect()
                 # After any trouble a poll that does not wait shows at once that all is well again.
-                await poller.next_batch(handler, wait_s=self._timeouts.poll_s if self.state == CONNECTED else 0)
-                self.state = CONNECTED
+                await poller.next_batch(handler, wait_s=self._timeouts.poll_s if self.state == adapter.CONNECTED else 0)
+                self.state = adapter.CONNECTED
                 backoff.reset()
                 quarrel.reset()
             except InvalidToken:
@@ -553,7 +549,7 @@ class TelegramConnection:
                 log.warning("%s: %s", self._name, self.state)
                 await asyncio.sleep(wait_s(error, backoff))
             except BusUnavailable as error:
-                self.state = "the queue is full" if isinstance(error, QueueFull) else "waiting for the bus"
+                self.state = "the queue is full" if isinstance(error, adapter.QueueFull) else "waiting for the bus"
                 log.warning("%s: updates stay with Telegram: %s", self._name, error)
                 await asyncio.sleep(backoff.next_s())
 

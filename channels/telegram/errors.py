@@ -22,16 +22,7 @@ from telegram.error import (
 
 from channels.core.tasks import Backoff
 from channels.telegram.client import NotConnected
-from gateway.contracts.errors import (
-    AddressDead,
-    AddressMoved,
-    CredentialsRejected,
-    DeliveryError,
-    FormatRefused,
-    OutcomeUnknown,
-    RateLimited,
-    SendFailed,
-)
+from gateway.contracts import errors
 from gateway.contracts.ids import ReplyAddress
 
 _GONE: Final = (
@@ -67,30 +58,30 @@ _TOO_LARGE: Final = "request entity too large"
 REJECTED: Final = "Telegram does not accept the bot token; set it to the one that @BotFather shows"
 
 
-def delivery_error(error: TelegramError, moved: Callable[[int], ReplyAddress]) -> DeliveryError:
+def delivery_error(error: TelegramError, moved: Callable[[int], ReplyAddress]) -> errors.DeliveryError:
     """Choose the branch of our tree for `error`. `moved` gives the address in the chat with a new id."""
     match error:
         case RetryAfter():
-            return RateLimited(seconds(error.retry_after))
+            return errors.RateLimited(seconds(error.retry_after))
         case ChatMigrated():
-            return AddressMoved(moved(error.new_chat_id))
+            return errors.AddressMoved(moved(error.new_chat_id))
         case BadRequest():
             return _bad_request(error)
         case Forbidden():
-            return AddressDead(error.message)
+            return errors.AddressDead(error.message)
         case InvalidToken() | EndPointNotFound():  # what a raw call makes of it: each of our methods is there
-            return CredentialsRejected(REJECTED)
+            return errors.CredentialsRejected(REJECTED)
         case TimedOut() | NetworkError():
             return _network_error(error)
         case _:
-            return OutcomeUnknown(type(error).__name__)
+            return errors.OutcomeUnknown(type(error).__name__)
 
 
-def fetch_error(error: TelegramError) -> DeliveryError:
+def fetch_error(error: TelegramError) -> errors.DeliveryError:
     """Choose the branch for a question that may be asked again after any outcome."""
     if isinstance(error, RetryAfter):
-        return RateLimited(seconds(error.retry_after))
-    return SendFailed(f"Telegram does not say where a file is ({type(error).__name__})")
+        return errors.RateLimited(seconds(error.retry_after))
+    return errors.SendFailed(f"Telegram does not say where a file is ({type(error).__name__})")
 
 
 def wait_s(error: Exception, backoff: Backoff) -> float:
@@ -104,18 +95,20 @@ def seconds(delay: float | timedelta) -> float:
     return delay.total_seconds() if isinstance(delay, timedelta) else float(delay)
 
 
-def _bad_request(error: BadRequest) -> DeliveryError:
+def _bad_request(error: BadRequest) -> errors.DeliveryError:
     said = error.message.lower()
     if any(sign in said for sign in _GONE):
-        return AddressDead(error.message)
-    return FormatRefused(error.message)
+        return errors.AddressDead(error.message)
+    return errors.FormatRefused(error.message)
 
 
-def _network_error(error: NetworkError) -> DeliveryError:
+def _network_error(error: NetworkError) -> errors.DeliveryError:
     if _TOO_LARGE in error.message.lower():
-        return FormatRefused(error.message)
+        return errors.FormatRefused(error.message)
     if isinstance(error, NotConnected):
-        return SendFailed(f"no connection ({error.message})")
+        return errors.SendFailed(f"no connection ({error.message})")
     cause = error.__cause__  # something that nobody foresaw, and its text may hold the address
     # Also after a 5xx: a server in between may have lost the answer only.
-    return OutcomeUnknown(error.message if cause is None else f"cut before an answer came ({type(cause).__name__})")
+    return errors.OutcomeUnknown(
+        error.message if cause is None else f"cut before an answer came ({type(cause).__name__})"
+    )

@@ -13,6 +13,7 @@ from zoneinfo import available_timezones
 
 from pydantic import AfterValidator, Field, SecretStr, StringConstraints
 
+from gateway import limits
 from gateway.config.section import (
     HTTP_SCHEMES,
     HeaderLine,
@@ -26,12 +27,6 @@ from gateway.config.section import (
     url_with,
 )
 from gateway.contracts.errors import ConfigError
-from gateway.limits import (
-    ATTACHMENT_BYTES_CEILING,
-    ATTACHMENT_BYTES_MAX,
-    ATTACHMENTS_MAX,
-    WEBHOOK_SECRET_CHARS_MIN,
-)
 
 SHOWN_TOKENS_MAX: Final = 12_000  # some twenty pages; each is paid for again in every round
 SHOWN_TOKENS_LEAST: Final = 100
@@ -43,19 +38,19 @@ class AttachmentSettings(Section):
     """Files that people send: how large, how many."""
 
     file_bytes_max: int = Field(
-        default=ATTACHMENT_BYTES_MAX,
+        default=limits.ATTACHMENT_BYTES_MAX,
         ge=1,
-        le=ATTACHMENT_BYTES_CEILING,
+        le=limits.ATTACHMENT_BYTES_CEILING,
         description="Of a document or a video that somebody sends; larger ones are not fetched, and their author is "
         "told. Telegram itself hands out 20 MB, a Bot API server of one's own, run with --local, any size.",
     )
     image_bytes_max: int = Field(
-        default=ATTACHMENT_BYTES_MAX, ge=1, le=ATTACHMENT_BYTES_MAX, description="The same for an image."
+        default=limits.ATTACHMENT_BYTES_MAX, ge=1, le=limits.ATTACHMENT_BYTES_MAX, description="The same for an image."
     )
     audio_bytes_max: int = Field(
-        default=ATTACHMENT_BYTES_MAX,
+        default=limits.ATTACHMENT_BYTES_MAX,
         ge=1,
-        le=ATTACHMENT_BYTES_MAX,
+        le=limits.ATTACHMENT_BYTES_MAX,
         description="The same for a voice message and other audio.",
     )
     text_tokens_max: int = Field(
@@ -71,9 +66,9 @@ class AttachmentSettings(Section):
         description="Seconds for fetching and reading all files of one turn. What is not there by then is left out.",
     )
     per_message_max: int = Field(
-        default=ATTACHMENTS_MAX,
+        default=limits.ATTACHMENTS_MAX,
         ge=0,
-        le=ATTACHMENTS_MAX,
+        le=limits.ATTACHMENTS_MAX,
         description="Files of one message that are fetched, those of what it quotes included; 0: none.",
     )
 
@@ -405,7 +400,7 @@ class Webhook(Section):
     """An address that is called when something happens."""
 
     url: Annotated[WebUrl, AfterValidator(_of_a_host)] = Field(description="Where to.")
-    secret: SecretStr = Field(min_length=WEBHOOK_SECRET_CHARS_MIN, description="What calls are signed with.")
+    secret: SecretStr = Field(min_length=limits.WEBHOOK_SECRET_CHARS_MIN, description="What calls are signed with.")
     events: tuple[WebhookEvent, ...] = Field(default=tuple(WebhookEvent), min_length=1, description="What it is told.")
     name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9._-]{0,64}$")] = Field(
         default="", description="What it is called. Empty: the host of its address."

@@ -9,6 +9,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field, StrictInt
 
+from gateway import limits
 from gateway.config.section import Section, expecting
 from gateway.contracts.messages import CleanText
 from gateway.contracts.profiles import (
@@ -22,25 +23,19 @@ from gateway.contracts.profiles import (
     is_tool,
 )
 from gateway.contracts.subagents import SubTypeChange
-from gateway.limits import (
-    SUB_TYPE_DESCRIPTION_CHARS_MAX,
-    SUB_TYPE_LABEL_CHARS_MAX,
-    SUB_TYPE_PROMPT_CHARS_MAX,
-    SUB_TYPE_ROUNDS_MAX,
-    SUB_TYPE_TOOLS_MAX,
-    SUBAGENTS_PROCESS_MAX,
-)
 
 _TOOL: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 _UNWRITTEN: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 """Characters that nobody writes and no database takes: controls but for the tabulator, halves of surrogate pairs."""
 
-_A_LABEL: Final = f"one line of 1 to {SUB_TYPE_LABEL_CHARS_MAX} characters"
-_A_DESCRIPTION: Final = f"one line of 1 to {SUB_TYPE_DESCRIPTION_CHARS_MAX} characters"
-_A_PROMPT: Final = f"a text of 1 to {SUB_TYPE_PROMPT_CHARS_MAX} characters, none of them a control character"
-_ROUNDS: Final = f"a whole number from 1 to {SUB_TYPE_ROUNDS_MAX}"
-_TOOLS: Final = f'a list of at most {SUB_TYPE_TOOLS_MAX} names of tools, or ["{EVERY_TOOL}"] for all of the parent'
+_A_LABEL: Final = f"one line of 1 to {limits.SUB_TYPE_LABEL_CHARS_MAX} characters"
+_A_DESCRIPTION: Final = f"one line of 1 to {limits.SUB_TYPE_DESCRIPTION_CHARS_MAX} characters"
+_A_PROMPT: Final = f"a text of 1 to {limits.SUB_TYPE_PROMPT_CHARS_MAX} characters, none of them a control character"
+_ROUNDS: Final = f"a whole number from 1 to {limits.SUB_TYPE_ROUNDS_MAX}"
+_TOOLS: Final = (
+    f'a list of at most {limits.SUB_TYPE_TOOLS_MAX} names of tools, or ["{EVERY_TOOL}"] for all of the parent'
+)
 _KNOWN_TOOLS: Final = f"{', '.join(sorted(BUILT_IN))}, and those of MCP servers, which begin with {MCP_PREFIX}"
 _TYPES: Final = f"tables named by the types of sub-agents, which are {', '.join(SUB_TYPE_ROWS)}"
 
@@ -57,7 +52,7 @@ def _line(chars_max: int, expected: str) -> AfterValidator:
 
 def _checked_prompt(text: str) -> str:
     lines = text.strip().splitlines()
-    if not lines or len(text) > SUB_TYPE_PROMPT_CHARS_MAX or any(map(_UNWRITTEN.search, lines)):
+    if not lines or len(text) > limits.SUB_TYPE_PROMPT_CHARS_MAX or any(map(_UNWRITTEN.search, lines)):
         raise ValueError(f"must be {_A_PROMPT}")
     return "\n".join(lines)
 
@@ -67,7 +62,7 @@ def _checked_tools(tools: tuple[str, ...]) -> tuple[str, ...]:
     named = tuple(dict.fromkeys(tools))
     if named == (EVERY_TOOL,):
         return named
-    if len(named) > SUB_TYPE_TOOLS_MAX or not all(map(_TOOL.fullmatch, named)):
+    if len(named) > limits.SUB_TYPE_TOOLS_MAX or not all(map(_TOOL.fullmatch, named)):
         raise ValueError(f"must be {_TOOLS}")
     if not all(map(is_tool, named)):
         raise ValueError(f"must be {_TOOLS}; tools are {_KNOWN_TOOLS}")
@@ -75,7 +70,7 @@ def _checked_tools(tools: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _checked_rounds(rounds: int) -> int:
-    if not 1 <= rounds <= SUB_TYPE_ROUNDS_MAX:
+    if not 1 <= rounds <= limits.SUB_TYPE_ROUNDS_MAX:
         raise ValueError(f"must be {_ROUNDS}")
     return rounds
 
@@ -86,8 +81,8 @@ def _checked_name(name: str) -> str:
     return name
 
 
-SubTypeLabel = Annotated[str, _line(SUB_TYPE_LABEL_CHARS_MAX, _A_LABEL)]
-SubTypeDescription = Annotated[str, _line(SUB_TYPE_DESCRIPTION_CHARS_MAX, _A_DESCRIPTION)]
+SubTypeLabel = Annotated[str, _line(limits.SUB_TYPE_LABEL_CHARS_MAX, _A_LABEL)]
+SubTypeDescription = Annotated[str, _line(limits.SUB_TYPE_DESCRIPTION_CHARS_MAX, _A_DESCRIPTION)]
 SubTypeTools = Annotated[tuple[str, ...], AfterValidator(_checked_tools)]
 SubTypeRounds = Annotated[StrictInt, AfterValidator(_checked_rounds)]
 SubTypePrompt = Annotated[str, AfterValidator(_checked_prompt)]
@@ -141,7 +136,7 @@ class SubagentSettings(Section):
     live_max: int = Field(
         default=16,
         ge=1,
-        le=SUBAGENTS_PROCESS_MAX,
+        le=limits.SUBAGENTS_PROCESS_MAX,
         description="Sub-agents that run at a time in each agent process, at each of the three depths; more wait.",
     )
     limit_s: int = Field(

@@ -15,22 +15,7 @@ from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Any, Final
 
-from sqlalchemy import (
-    Executable,
-    Row,
-    Select,
-    Text,
-    and_,
-    bindparam,
-    case,
-    delete,
-    exists,
-    func,
-    or_,
-    select,
-    true,
-    update,
-)
+import sqlalchemy as sa
 
 from gateway.contracts.envelope import address_from_text, address_to_text
 from gateway.contracts.ids import SessionKey
@@ -55,31 +40,31 @@ from gateway.store.tables import barriers, board, lanes, sub_tasks, turns, waits
 _LIVE_STATES: Final = [state.value for state in TaskState if not state.is_over]
 IS_LIVE: Final = sub_tasks.c.state.in_(_LIVE_STATES)
 IS_OVER: Final = sub_tasks.c.state.not_in(_LIVE_STATES)
-IS_UNTOLD: Final = and_(~sub_tasks.c.is_told, sub_tasks.c.wake_id == "")
-IS_WAITED_FOR: Final = exists().where(waits.c.task_id == sub_tasks.c.id)
+IS_UNTOLD: Final = sa.and_(~sub_tasks.c.is_told, sub_tasks.c.wake_id == "")
+IS_WAITED_FOR: Final = sa.exists().where(waits.c.task_id == sub_tasks.c.id)
 
 # --- showing
 _CUT: Final = (sub_tasks.c.prompt, sub_tasks.c.result)
 
 
-def in_short() -> Select[Any]:
+def in_short() -> sa.Select[Any]:
     """Return tasks for a list: long texts are cut, where they lie."""
     columns = [column for column in sub_tasks.columns if column not in _CUT]
-    return select(*columns, *(func.substr(long, 1, SUBTASK_SHOWN_CHARS_MAX).label(long.name) for long in _CUT))
+    return sa.select(*columns, *(sa.func.substr(long, 1, SUBTASK_SHOWN_CHARS_MAX).label(long.name) for long in _CUT))
 
 
 _NEWEST: Final = (
     in_short()
     .order_by(
-        case((IS_LIVE, 0), else_=1),
+        sa.case((IS_LIVE, 0), else_=1),
         sub_tasks.c.finished_at_ms.desc(),
         sub_tasks.c.created_at_ms.desc(),
         sub_tasks.c.id.desc(),
     )
-    .limit(bindparam("page_limit"))
+    .limit(sa.bindparam("page_limit"))
 )
 _RECORDS: Final = (
-    select(sub_tasks.c.sub_type, sub_tasks.c.state, func.count().label("tasks"))
+    sa.select(sub_tasks.c.sub_type, sub_tasks.c.state, sa.func.count().label("tasks"))
     .group_by(sub_tasks.c.sub_type, sub_tasks.c.state)
     .order_by(sub_tasks.c.sub_type)
 )
@@ -98,21 +83,21 @@ def _record(sub_type: str, by_state: dict[str, int]) -> TypeRecord:
 
 # --- changing
 @per_dialect
-def _count_up(insert: InsertInto) -> Executable:
+def _count_up(insert: InsertInto) -> sa.Executable:
     return insert(board).on_conflict_do_update(index_elements=[board.c.id], set_={"revision": board.c.revision + 1})
 
 
-_REVISION: Final = select(board.c.revision)
-_IS_NEEDED: Final = or_(and_(sub_tasks.c.wake.is_not(None), IS_UNTOLD), IS_WAITED_FOR)
+_REVISION: Final = sa.select(board.c.revision)
+_IS_NEEDED: Final = sa.or_(sa.and_(sub_tasks.c.wake.is_not(None), IS_UNTOLD), IS_WAITED_FOR)
 _LAST_OVER: Final = (
-    select(sub_tasks.c.id)
+    sa.select(sub_tasks.c.id)
     .where(IS_OVER)
     .order_by(sub_tasks.c.finished_at_ms.desc(), sub_tasks.c.created_at_ms.desc(), sub_tasks.c.id.desc())
     .limit(SUBTASKS_KEPT)
 )
-_PRUNE: Final = delete(sub_tasks).where(
+_PRUNE: Final = sa.delete(sub_tasks).where(
     sub_tasks.c.id.in_(
-        select(sub_tasks.c.id)
+        sa.select(sub_tasks.c.id)
         .where(IS_OVER, ~_IS_NEEDED, sub_tasks.c.id.not_in(_LAST_OVER))
         .with_for_update(skip_locked=True)  # the transaction that holds one prunes it with the next
     )
@@ -130,10 +115,10 @@ def changed(connection: Connection) -> None:
     connection.execute(_count_up(connection), {"id": 1, "revision": 1})
 
 
-_LOCK: Final = update(lanes).where(lanes.c.key == bindparam("k")).values(fence=lanes.c.fence)
+_LOCK: Final = sa.update(lanes).where(lanes.c.key == sa.bindparam("k")).values(fence=lanes.c.fence)
 _KEYS: Final = (
-    select(sub_tasks.c.key)
-    .where(sub_tasks.c.id.in_(bindparam("ids", expanding=True)))
+    sa.select(sub_tasks.c.key)
+    .where(sub_tasks.c.id.in_(sa.bindparam("ids", expanding=True)))
     .distinct()
     .order_by(sub_tasks.c.key)
 )
@@ -151,8 +136,8 @@ def lock_lanes_of(connection: Connection, task_ids: Sequence[str]) -> None:
 
 
 # --- waiting
-_BEHIND: Final = select(sub_tasks.c.id, IS_UNTOLD.label("is_untold")).where(
-    sub_tasks.c.key == bindparam("k"), sub_tasks.c.id.in_(bindparam("ids", expanding=True))
+_BEHIND: Final = sa.select(sub_tasks.c.id, IS_UNTOLD.label("is_untold")).where(
+    sub_tasks.c.key == sa.bindparam("k"), sub_tasks.c.id.in_(sa.bindparam("ids", expanding=True))
 )
 _PUT: Final = barriers.insert()
 _PUT_WAIT: Final = waits.insert()
@@ -168,30 +153,34 @@ def put(connection: Connection, key: SessionKey, barrier: Barrier) -> None:
 
 
 # --- telling
-_NAMED: Final = sub_tasks.c.id.in_(bindparam("ids", expanding=True))
-_TELL: Final = update(sub_tasks).where(_NAMED).values(is_told=true())
-_SEND: Final = update(sub_tasks).where(_NAMED, IS_UNTOLD).values(wake_id=bindparam("w"))
-_UNTOLD_BEHIND: Final = exists().where(
+_NAMED: Final = sub_tasks.c.id.in_(sa.bindparam("ids", expanding=True))
+_TELL: Final = sa.update(sub_tasks).where(_NAMED).values(is_told=sa.true())
+_SEND: Final = sa.update(sub_tasks).where(_NAMED, IS_UNTOLD).values(wake_id=sa.bindparam("w"))
+_UNTOLD_BEHIND: Final = sa.exists().where(
     waits.c.barrier_id == barriers.c.id, waits.c.task_id == sub_tasks.c.id, IS_UNTOLD
 )
 _IDLE: Final = (
-    select(barriers.c.id)
-    .where(barriers.c.id.in_(select(waits.c.barrier_id).where(waits.c.task_id.in_(bindparam("ids", expanding=True)))))
+    sa.select(barriers.c.id)
+    .where(
+        barriers.c.id.in_(sa.select(waits.c.barrier_id).where(waits.c.task_id.in_(sa.bindparam("ids", expanding=True))))
+    )
     .where(~_UNTOLD_BEHIND)
 )
-_DROP_WAITS: Final = delete(waits).where(waits.c.barrier_id.in_(bindparam("ids", expanding=True)))
-_DROP: Final = delete(barriers).where(barriers.c.id.in_(bindparam("ids", expanding=True)))
-_BARRIERS_OF_KEY: Final = select(barriers.c.id).where(barriers.c.key == bindparam("k"))
+_DROP_WAITS: Final = sa.delete(waits).where(waits.c.barrier_id.in_(sa.bindparam("ids", expanding=True)))
+_DROP: Final = sa.delete(barriers).where(barriers.c.id.in_(sa.bindparam("ids", expanding=True)))
+_BARRIERS_OF_KEY: Final = sa.select(barriers.c.id).where(barriers.c.key == sa.bindparam("k"))
 _OVERTAKEN: Final = (
-    select(sub_tasks.c.wake_id)
-    .where(sub_tasks.c.wake_id.in_(bindparam("ids", expanding=True)))
+    sa.select(sub_tasks.c.wake_id)
+    .where(sub_tasks.c.wake_id.in_(sa.bindparam("ids", expanding=True)))
     .group_by(sub_tasks.c.wake_id)
-    .having(func.sum(case((sub_tasks.c.is_told, 0), else_=1)) == 0)
+    .having(sa.func.sum(sa.case((sub_tasks.c.is_told, 0), else_=1)) == 0)
 )
 _FORGET_TURN: Final = (
-    update(sub_tasks).where(sub_tasks.c.turn_id == bindparam("turn")).values(is_told=true(), is_cancel_wanted=true())
+    sa.update(sub_tasks)
+    .where(sub_tasks.c.turn_id == sa.bindparam("turn"))
+    .values(is_told=sa.true(), is_cancel_wanted=sa.true())
 )
-_TELL_ALL: Final = update(sub_tasks).where(sub_tasks.c.key == bindparam("k")).values(is_told=true())
+_TELL_ALL: Final = sa.update(sub_tasks).where(sub_tasks.c.key == sa.bindparam("k")).values(is_told=sa.true())
 
 
 def collect_tasks(connection: Connection, task_ids: Sequence[str]) -> None:
@@ -225,25 +214,25 @@ def _drop(connection: Connection, barrier_ids: Sequence[str]) -> None:
 
 # --- what is due
 _OVER_BEHIND: Final = (
-    select(func.count())
+    sa.select(sa.func.count())
     .select_from(waits.outerjoin(sub_tasks, sub_tasks.c.id == waits.c.task_id))
-    .where(waits.c.barrier_id == barriers.c.id, or_(sub_tasks.c.id.is_(None), IS_OVER))
+    .where(waits.c.barrier_id == barriers.c.id, sa.or_(sub_tasks.c.id.is_(None), IS_OVER))
     .correlate(barriers)
     .scalar_subquery()
 )
-_UNTOLD_OVER_BEHIND: Final = exists().where(
+_UNTOLD_OVER_BEHIND: Final = sa.exists().where(
     waits.c.barrier_id == barriers.c.id, waits.c.task_id == sub_tasks.c.id, IS_OVER, IS_UNTOLD
 )
-_IS_TO_SETTLE: Final = and_(~barriers.c.is_met, barriers.c.needed <= _OVER_BEHIND, _UNTOLD_OVER_BEHIND)
-_MET: Final = select(barriers.c.id, barriers.c.key).where(_IS_TO_SETTLE)
-_SETTLE: Final = update(barriers).where(barriers.c.id == bindparam("b"), _IS_TO_SETTLE).values(is_met=true())
-_LET_GO: Final = delete(waits).where(
-    waits.c.barrier_id == bindparam("b"),
-    waits.c.task_id.not_in(select(sub_tasks.c.id).where(IS_OVER, IS_UNTOLD)),
+_IS_TO_SETTLE: Final = sa.and_(~barriers.c.is_met, barriers.c.needed <= _OVER_BEHIND, _UNTOLD_OVER_BEHIND)
+_MET: Final = sa.select(barriers.c.id, barriers.c.key).where(_IS_TO_SETTLE)
+_SETTLE: Final = sa.update(barriers).where(barriers.c.id == sa.bindparam("b"), _IS_TO_SETTLE).values(is_met=sa.true())
+_LET_GO: Final = sa.delete(waits).where(
+    waits.c.barrier_id == sa.bindparam("b"),
+    waits.c.task_id.not_in(sa.select(sub_tasks.c.id).where(IS_OVER, IS_UNTOLD)),
 )
-_WITHOUT: Final = bindparam("without", expanding=True, type_=Text)
+_WITHOUT: Final = sa.bindparam("without", expanding=True, type_=sa.Text)
 _OF_BARRIERS: Final = (
-    select(
+    sa.select(
         barriers.c.id.label("barrier_id"),
         barriers.c.session_id.label("woken_id"),
         barriers.c.wake.label("barrier_wake"),
@@ -254,9 +243,9 @@ _OF_BARRIERS: Final = (
     .where(barriers.c.is_met, IS_UNTOLD, barriers.c.key.not_in(_WITHOUT))
     .order_by(barriers.c.created_at_ms, barriers.c.id, sub_tasks.c.created_at_ms, sub_tasks.c.id)
 )
-_TURN_RUNS: Final = exists().where(turns.c.id == sub_tasks.c.turn_id, turns.c.state == TurnState.RUNNING.value)
+_TURN_RUNS: Final = sa.exists().where(turns.c.id == sub_tasks.c.turn_id, turns.c.state == TurnState.RUNNING.value)
 _SINGLE: Final = (
-    select(sub_tasks)
+    sa.select(sub_tasks)
     .where(
         IS_OVER,
         IS_UNTOLD,
@@ -267,7 +256,7 @@ _SINGLE: Final = (
         sub_tasks.c.key.not_in(_WITHOUT),
     )
     .order_by(sub_tasks.c.finished_at_ms, sub_tasks.c.id)
-    .limit(bindparam("page_limit"))
+    .limit(sa.bindparam("page_limit"))
 )
 
 
@@ -291,13 +280,13 @@ def due(connection: Connection, *, limit: int, without: Collection[SessionKey]) 
 
 
 def _of_barriers(connection: Connection, without: Sequence[str]) -> list[Wake]:
-    by_barrier: dict[str, list[Row[Any]]] = {}
+    by_barrier: dict[str, list[sa.Row[Any]]] = {}
     for row in connection.execute(_OF_BARRIERS, {"without": without}):
         by_barrier.setdefault(row.barrier_id, []).append(row)
     return [_of_barrier(rows) for rows in by_barrier.values()]
 
 
-def _of_barrier(rows: Sequence[Row[Any]]) -> Wake:
+def _of_barrier(rows: Sequence[sa.Row[Any]]) -> Wake:
     first = rows[0]
     tasks = tuple(to_task(row) for row in rows)
     return Wake(first.barrier_id, first.woken_id, to_wake(first.barrier_wake), tasks, first.barrier_id)
@@ -351,7 +340,7 @@ def from_task(task: SubTask, *, wake: WakeAddress | None, is_unwanted: bool) -> 
     }
 
 
-def to_task(row: Row[Any]) -> SubTask:
+def to_task(row: sa.Row[Any]) -> SubTask:
     """Read back, as the inverse of `from_task`, as far as a task goes."""
     return SubTask(
         id=row.id,

@@ -11,28 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from sqlalchemy import (
-    BindParameter,
-    Column,
-    ColumnElement,
-    LargeBinary,
-    Row,
-    Select,
-    Table,
-    Text,
-    and_,
-    bindparam,
-    case,
-    delete,
-    distinct,
-    false,
-    func,
-    literal,
-    or_,
-    select,
-    union,
-    update,
-)
+import sqlalchemy as sa
 
 from gateway.contracts.access import KnownPerson
 from gateway.contracts.context_blocks import words_in
@@ -70,12 +49,12 @@ from gateway.store.tables import (
 ERASED: Final = "erased"
 """Stands where the name of somebody stood who was erased."""
 
-_OWNER: Final[BindParameter[str]] = bindparam("whose", type_=Text)
-_KEYS: Final = select(lanes.c.key).where(lanes.c.owner == _OWNER)
-_SESSIONS: Final = select(sessions.c.id).where(sessions.c.key.in_(_KEYS))
-_TURNS: Final = select(turns.c.id).where(turns.c.key.in_(_KEYS))
+_OWNER: Final[sa.BindParameter[str]] = sa.bindparam("whose", type_=sa.Text)
+_KEYS: Final = sa.select(lanes.c.key).where(lanes.c.owner == _OWNER)
+_SESSIONS: Final = sa.select(sessions.c.id).where(sessions.c.key.in_(_KEYS))
+_TURNS: Final = sa.select(turns.c.id).where(turns.c.key.in_(_KEYS))
 
-_OWN_PLACE: Final = func.replace(_OWNER, ":", ":/")
+_OWN_PLACE: Final = sa.func.replace(_OWNER, ":", ":/")
 """The name of a person's direct message as a place."""
 
 _DERIVED: Final = frozenset({"passages", "boundaries"})
@@ -92,23 +71,23 @@ _INTERNAL: Final = frozenset(
 """Columns that say nothing to their owner; bytes do not either."""
 
 
-def _in_a_lane_of(key: ColumnElement[str]) -> ColumnElement[bool]:
+def _in_a_lane_of(key: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
     """Match a key of the owner, also one that never had a turn: a command was answered there, or a stranger was. A
     shared place is a lane of its own, and its threads are others."""
-    below = func.substr(key, 1, func.length(_OWNER) + 1) == _OWNER.concat("/")
-    return or_(key.in_(_KEYS), key == _OWNER, and_(_OWNER.not_like("%/%"), below))
+    below = sa.func.substr(key, 1, sa.func.length(_OWNER) + 1) == _OWNER.concat("/")
+    return sa.or_(key.in_(_KEYS), key == _OWNER, sa.and_(_OWNER.not_like("%/%"), below))
 
 
-def whose(table: Table) -> Any:
+def whose(table: sa.Table) -> Any:
     """Return the condition under which a row of `table` belongs to the owner. Raises `LookupError` for a table that
     nobody can be found in."""
     columns = table.columns
     if table in _OPERATORS:
-        return false()
+        return sa.false()
     if table is consumed:
-        return or_(
+        return sa.or_(
             consumed.c.turn_id.in_(_TURNS),
-            consumed.c.message_id.in_(select(entries.c.message_id).where(entries.c.session_id.in_(_SESSIONS))),
+            consumed.c.message_id.in_(sa.select(entries.c.message_id).where(entries.c.session_id.in_(_SESSIONS))),
         )
     if table is place_approvals:  # of a direct message alone; other places belong to nobody
         return place_approvals.c.place == _OWN_PLACE
@@ -121,41 +100,41 @@ def whose(table: Table) -> Any:
     raise LookupError(table.name)
 
 
-def _in_order() -> list[Table]:
+def _in_order() -> list[sa.Table]:
     """Return every table, those that others are found through last: first what only hangs on a turn or an entry, then
     what refers to sessions, sessions, lanes."""
     rank = {entries: 1, turns: 2, sessions: 3, lanes: 4} | {consumed: -1, waits: -1}
     return sorted(metadata.sorted_tables, key=lambda table: rank.get(table, 0))
 
 
-_SPEAKER: Final = case((entries.c.kind == EntryKind.NOTE.value, GATEWAY), else_=entries.c.role).label("role")
+_SPEAKER: Final = sa.case((entries.c.kind == EntryKind.NOTE.value, GATEWAY), else_=entries.c.role).label("role")
 """As `Entry.speaker` has it: nobody is handed out as their own words what the gateway told a model."""
 
 
-def _is_telling(column: Column[Any]) -> bool:
-    return column.name not in _INTERNAL and not isinstance(column.type, LargeBinary)
+def _is_telling(column: sa.Column[Any]) -> bool:
+    return column.name not in _INTERNAL and not isinstance(column.type, sa.LargeBinary)
 
 
-def _told_of(table: Table) -> list[ColumnElement[Any]]:
+def _told_of(table: sa.Table) -> list[sa.ColumnElement[Any]]:
     return [_SPEAKER if column is entries.c.role else column for column in table.columns if _is_telling(column)]
 
 
 _CONDITIONS: Final = {table: whose(table) for table in _in_order()}
-_HANDED_OUT: Final[dict[str, Select[Any]]] = {
-    table.name: select(*_told_of(table)).where(condition).order_by(*table.primary_key.columns)
+_HANDED_OUT: Final[dict[str, sa.Select[Any]]] = {
+    table.name: sa.select(*_told_of(table)).where(condition).order_by(*table.primary_key.columns)
     for table, condition in _CONDITIONS.items()
     if table.name not in _DERIVED and table not in _OPERATORS
 }
-_ERASE: Final = {table.name: delete(table).where(condition) for table, condition in _CONDITIONS.items()}
+_ERASE: Final = {table.name: sa.delete(table).where(condition) for table, condition in _CONDITIONS.items()}
 _UNNAME: Final = (
-    update(entries).where(entries.c.author == _OWNER).values(author=""),  # from then on a guest, as all unknown are
-    update(grants).where(grants.c.granted_by == _OWNER).values(granted_by=ERASED),
-    update(link_codes).where(link_codes.c.entered_by == _OWNER).values(entered_by=ERASED),  # worth nothing to others
-    update(place_approvals).where(place_approvals.c.approved_by == _OWNER).values(approved_by=ERASED),
-    update(loans).where(loans.c.person == _OWNER).values(person=ERASED),
-    update(audit).where(audit.c.actor == _OWNER).values(actor=ERASED),
-    update(audit)
-    .where(audit.c.subject.in_((literal(USER) + _OWNER, literal(PLACE) + _OWN_PLACE)))
+    sa.update(entries).where(entries.c.author == _OWNER).values(author=""),  # from then on a guest, as all unknown are
+    sa.update(grants).where(grants.c.granted_by == _OWNER).values(granted_by=ERASED),
+    sa.update(link_codes).where(link_codes.c.entered_by == _OWNER).values(entered_by=ERASED),  # worth nothing to others
+    sa.update(place_approvals).where(place_approvals.c.approved_by == _OWNER).values(approved_by=ERASED),
+    sa.update(loans).where(loans.c.person == _OWNER).values(person=ERASED),
+    sa.update(audit).where(audit.c.actor == _OWNER).values(actor=ERASED),
+    sa.update(audit)
+    .where(audit.c.subject.in_((sa.literal(USER) + _OWNER, sa.literal(PLACE) + _OWN_PLACE)))
     .values(subject=ERASED, before="null", after="null"),
 )
 
@@ -193,7 +172,7 @@ def erase(connection: Connection, owner: SessionKey) -> dict[str, int]:
 
 
 _SHARED: Final = (
-    select(
+    sa.select(
         entries.c.session_id,
         entries.c.seq,
         entries.c.role,
@@ -205,13 +184,15 @@ _SHARED: Final = (
         entries.c.is_undone,
     )
     .join(sessions, sessions.c.id == entries.c.session_id)
-    .where(sessions.c.key == bindparam("lane"), sessions.c.channel == "", entries.c.kind != EntryKind.COMPACTION.value)
+    .where(
+        sessions.c.key == sa.bindparam("lane"), sessions.c.channel == "", entries.c.kind != EntryKind.COMPACTION.value
+    )
     .order_by(sessions.c.number, entries.c.seq)
 )
 """All that was said on a lane, and what its sub-agents brought up; not what they said among themselves."""
 
 
-def said_by(rows: Iterable[Row[Any]], author: str) -> Iterator[Row[Any]]:
+def said_by(rows: Iterable[sa.Row[Any]], author: str) -> Iterator[sa.Row[Any]]:
     """Pick of what was said on a lane the words of `author`, and the answers to a turn in which some of these are.
     What answers nobody anew (/retry) answers the last words before it."""
     session_id, turn_id, asked = "", "", set[str]()
@@ -225,14 +206,14 @@ def said_by(rows: Iterable[Row[Any]], author: str) -> Iterator[Row[Any]]:
             yield row
 
 
-_EVERYBODY: Final = union(select(lanes.c.owner), select(grants.c.owner)).subquery("everybody")
-_SEEN_AT_MS: Final = func.coalesce(func.max(sessions.c.updated_at_ms), 0)
+_EVERYBODY: Final = sa.union(sa.select(lanes.c.owner), sa.select(grants.c.owner)).subquery("everybody")
+_SEEN_AT_MS: Final = sa.func.coalesce(sa.func.max(sessions.c.updated_at_ms), 0)
 _PEOPLE: Final = (
-    select(
+    sa.select(
         _EVERYBODY.c.owner,
         grants.c.role,
         _SEEN_AT_MS.label("seen_at_ms"),
-        func.count(distinct(lanes.c.key)).label("lanes"),
+        sa.func.count(sa.distinct(lanes.c.key)).label("lanes"),
     )
     .select_from(
         _EVERYBODY.outerjoin(lanes, lanes.c.owner == _EVERYBODY.c.owner)
@@ -240,15 +221,15 @@ _PEOPLE: Final = (
         .outerjoin(grants, grants.c.owner == _EVERYBODY.c.owner)
     )
     .where(
-        or_(
-            _EVERYBODY.c.owner.in_(bindparam("owners", expanding=True)),
-            func.lower(_EVERYBODY.c.owner).like(bindparam("like"), escape="\\"),
+        sa.or_(
+            _EVERYBODY.c.owner.in_(sa.bindparam("owners", expanding=True)),
+            sa.func.lower(_EVERYBODY.c.owner).like(sa.bindparam("like"), escape="\\"),
         )
     )
     .group_by(_EVERYBODY.c.owner, grants.c.role)
     .order_by(_SEEN_AT_MS.desc(), _EVERYBODY.c.owner)
-    .limit(bindparam("page_limit"))
-    .offset(bindparam("page_offset"))
+    .limit(sa.bindparam("page_limit"))
+    .offset(sa.bindparam("page_offset"))
 )
 
 

@@ -23,18 +23,9 @@ import structlog
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
+from gateway import limits
 from gateway.config.derived import check_installed
 from gateway.contracts.errors import ConfigError, QueryRefused
-from gateway.limits import (
-    FOREIGN_BYTES_MAX,
-    FOREIGN_CELL_CHARS_MAX,
-    FOREIGN_MEMORY_BYTES,
-    FOREIGN_PATTERN_BYTES_MAX,
-    FOREIGN_ROWS_MAX,
-    FOREIGN_STATEMENT_CHARS_MAX,
-    FOREIGN_TIMEOUT_S,
-    STORE_CONNECT_TIMEOUT_S,
-)
 from gateway.scrub.raw_text import head
 from gateway.store import sqlite_reader
 
@@ -48,7 +39,7 @@ _WORDS_CHARS_MAX: Final = 300
 
 _UNREACHABLE: Final = "the database cannot be reached"
 _CLOSE_S: Final = 2.0  # for an orderly end; then the socket is closed, which ends the server's part, too
-_MILLISECONDS: Final = round(FOREIGN_TIMEOUT_S * 1000)
+_MILLISECONDS: Final = round(limits.FOREIGN_TIMEOUT_S * 1000)
 _BEGIN: Final = (
     f"BEGIN READ ONLY; SET LOCAL statement_timeout = {_MILLISECONDS}; "
     f"SET LOCAL idle_in_transaction_session_timeout = {2 * _MILLISECONDS}"
@@ -117,8 +108,8 @@ class ForeignDatabases:
         database = self._databases.get(name)
         if database is None:
             raise QueryRefused(f"there is no database {name[:64]!r}; there are: {', '.join(self.names)}")
-        if len(statement) > FOREIGN_STATEMENT_CHARS_MAX or "\0" in statement:
-            raise QueryRefused(f"a statement is text of at most {FOREIGN_STATEMENT_CHARS_MAX} characters")
+        if len(statement) > limits.FOREIGN_STATEMENT_CHARS_MAX or "\0" in statement:
+            raise QueryRefused(f"a statement is text of at most {limits.FOREIGN_STATEMENT_CHARS_MAX} characters")
         return await database.ask(statement)
 
     async def check(self) -> None:
@@ -159,18 +150,18 @@ class _Sqlite:
         asked = {
             "path": self._path,
             "statement": statement,
-            "rows_max": FOREIGN_ROWS_MAX,
-            "bytes_max": FOREIGN_BYTES_MAX,
-            "cell_chars": FOREIGN_CELL_CHARS_MAX,
-            "pattern_bytes": FOREIGN_PATTERN_BYTES_MAX,
-            "memory_bytes": FOREIGN_MEMORY_BYTES,
-            "cpu_s": math.ceil(FOREIGN_TIMEOUT_S) + 1,
+            "rows_max": limits.FOREIGN_ROWS_MAX,
+            "bytes_max": limits.FOREIGN_BYTES_MAX,
+            "cell_chars": limits.FOREIGN_CELL_CHARS_MAX,
+            "pattern_bytes": limits.FOREIGN_PATTERN_BYTES_MAX,
+            "memory_bytes": limits.FOREIGN_MEMORY_BYTES,
+            "cpu_s": math.ceil(limits.FOREIGN_TIMEOUT_S) + 1,
         }
         reader = await asyncio.create_subprocess_exec(
             sys.executable, "-I", sqlite_reader.__file__, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env={}
         )
         try:
-            async with asyncio.timeout(FOREIGN_TIMEOUT_S):
+            async with asyncio.timeout(limits.FOREIGN_TIMEOUT_S):
                 written, _ = await reader.communicate(json.dumps(asked).encode())
         except TimeoutError as error:
             raise QueryRefused(_too_slow()) from error
@@ -207,14 +198,14 @@ class _Postgres:
 
     async def check(self) -> None:
         try:
-            async with asyncio.timeout(FOREIGN_TIMEOUT_S), self._reading():
+            async with asyncio.timeout(limits.FOREIGN_TIMEOUT_S), self._reading():
                 pass
         except self._errors as error:
             raise QueryRefused(_UNREACHABLE) from error
 
     async def ask(self, statement: str) -> Rows:
         try:
-            async with asyncio.timeout(FOREIGN_TIMEOUT_S), self._reading() as connection:
+            async with asyncio.timeout(limits.FOREIGN_TIMEOUT_S), self._reading() as connection:
                 return await _ask_server(connection, statement.rstrip().removesuffix(";"))
         except TimeoutError as error:
             raise QueryRefused(_too_slow()) from error
@@ -229,7 +220,9 @@ class _Postgres:
     async def _reading(self) -> AsyncIterator[Any]:
         """Open a transaction that only reads, of a user who may not do more. Raises `ConfigError` for any other
         user."""
-        connection = await self._driver.connect(**self._wanted, timeout=STORE_CONNECT_TIMEOUT_S, statement_cache_size=0)
+        connection = await self._driver.connect(
+            **self._wanted, timeout=limits.STORE_CONNECT_TIMEOUT_S, statement_cache_size=0
+        )
         try:
             await connection.execute(_BEGIN)
             if found := await connection.fetchval(_TOO_MIGHTY, _MIGHTY_ROLES, _OUTWARD_EXTENSIONS):
@@ -261,10 +254,14 @@ async def _ask_server(connection: Any, statement: str) -> Rows:
     names = ", ".join(f"c{number}" for number in range(len(columns)))
     shown = f"SELECT {cells} FROM ({statement}\n) AS asked({names})"  # noqa: S608 - the server has read it as one query
     await connection.fetch(f"DECLARE shown NO SCROLL CURSOR FOR {shown}")
-    next_rows = f"FETCH {max(1, FOREIGN_ROWS_MAX // len(columns))} FROM shown"
+    next_rows = f"FETCH {max(1, limits.FOREIGN_ROWS_MAX // len(columns))} FROM shown"
     rows: list[Sequence[object]] = []
     size = 0
-    while len(rows) <= FOREIGN_ROWS_MAX and size <= FOREIGN_BYTES_MAX and (found := await connection.fetch(next_rows)):
+    while (
+        len(rows) <= limits.FOREIGN_ROWS_MAX
+        and size <= limits.FOREIGN_BYTES_MAX
+        and (found := await connection.fetch(next_rows))
+    ):
         rows += found
         size += sum(len(cell) for row in found for cell in row if cell)
     return _rows(tuple(column.name for column in columns), rows)
@@ -274,7 +271,7 @@ def _cut_cell(number: int, type_name: str) -> str:
     """Return the SQL that gives one cell as text, and no more of it than tells that it is too long."""
     if type_name == "bytea":
         return f"'(' || octet_length(c{number}) || ' bytes)'"
-    return f"left(c{number}::text, {FOREIGN_CELL_CHARS_MAX + 1})"
+    return f"left(c{number}::text, {limits.FOREIGN_CELL_CHARS_MAX + 1})"
 
 
 def _check_question(statement: str) -> None:
@@ -298,17 +295,17 @@ def _server_words(error: Any) -> str:
 
 
 def _too_slow() -> str:
-    return f"the statement took longer than {FOREIGN_TIMEOUT_S:g} s: ask for less"
+    return f"the statement took longer than {limits.FOREIGN_TIMEOUT_S:g} s: ask for less"
 
 
 def _rows(columns: tuple[str, ...], found: Iterable[Sequence[object]]) -> Rows:
     """Keep as many rows as the limits allow."""
     rows: list[tuple[str | None, ...]] = []
-    left = FOREIGN_BYTES_MAX
+    left = limits.FOREIGN_BYTES_MAX
     for row in found:
         cells = tuple(map(_cell, row))
         left -= sum(len(cell) for cell in cells if cell)
-        if len(rows) == FOREIGN_ROWS_MAX or left < 0:
+        if len(rows) == limits.FOREIGN_ROWS_MAX or left < 0:
             return Rows(columns, tuple(rows), is_cut=True)
         rows.append(cells)
     return Rows(columns, tuple(rows), is_cut=False)
@@ -320,4 +317,4 @@ def _cell(value: object) -> str | None:
     if isinstance(value, bytes | bytearray | memoryview):
         return f"({len(bytes(value))} bytes)"
     text = str(value)
-    return text if len(text) <= FOREIGN_CELL_CHARS_MAX else head(text, FOREIGN_CELL_CHARS_MAX) + "…"
+    return text if len(text) <= limits.FOREIGN_CELL_CHARS_MAX else head(text, limits.FOREIGN_CELL_CHARS_MAX) + "…"

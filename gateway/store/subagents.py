@@ -10,23 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-from sqlalchemy import (
-    CTE,
-    Column,
-    ColumnElement,
-    Row,
-    and_,
-    bindparam,
-    case,
-    delete,
-    exists,
-    func,
-    null,
-    or_,
-    select,
-    true,
-    update,
-)
+import sqlalchemy as sa
 
 from gateway.contracts.errors import Reason, StoreError
 from gateway.contracts.ids import SessionKey
@@ -57,61 +41,63 @@ _PARENTS: Final = sessions_table.alias("parents")
 _CHILDREN: Final = sessions_table.alias("children")
 
 
-def _upwards() -> CTE:
+def _upwards() -> sa.CTE:
     """Walk up: a session and those it works for."""
     above = (
-        select(sessions_table.c.id, sessions_table.c.parent_session_id)
-        .where(sessions_table.c.id == bindparam("s"))
+        sa.select(sessions_table.c.id, sessions_table.c.parent_session_id)
+        .where(sessions_table.c.id == sa.bindparam("s"))
         .cte("above", recursive=True)
     )
     return above.union(
-        select(_PARENTS.c.id, _PARENTS.c.parent_session_id).where(_PARENTS.c.id == above.c.parent_session_id)
+        sa.select(_PARENTS.c.id, _PARENTS.c.parent_session_id).where(_PARENTS.c.id == above.c.parent_session_id)
     )
 
 
-def _downwards() -> CTE:
+def _downwards() -> sa.CTE:
     """Walk down: some sessions and those that work for them."""
     below = (
-        select(sessions_table.c.id)
-        .where(sessions_table.c.id.in_(bindparam("ids", expanding=True)))
+        sa.select(sessions_table.c.id)
+        .where(sessions_table.c.id.in_(sa.bindparam("ids", expanding=True)))
         .cte("below", recursive=True)
     )
-    return below.union(select(_CHILDREN.c.id).where(_CHILDREN.c.parent_session_id == below.c.id))
+    return below.union(sa.select(_CHILDREN.c.id).where(_CHILDREN.c.parent_session_id == below.c.id))
 
 
-_ABOVE: Final = select(_upwards().c.id)
+_ABOVE: Final = sa.select(_upwards().c.id)
 BELOW: Final = _downwards()
 """Parameter `ids`: these sessions and all that work for them."""
 
 _NEWEST_FIRST: Final = (sessions_table.c.created_at_ms.desc(), sessions_table.c.id.desc())
 _FAMILY: Final = (
     with_lane()
-    .where(sessions_table.c.id.in_(select(BELOW.c.id)))
-    .order_by(case((sessions_table.c.id.in_(bindparam("ids", expanding=True)), 0), else_=1), *_NEWEST_FIRST)
+    .where(sessions_table.c.id.in_(sa.select(BELOW.c.id)))
+    .order_by(sa.case((sessions_table.c.id.in_(sa.bindparam("ids", expanding=True)), 0), else_=1), *_NEWEST_FIRST)
     .limit(FAMILY_SESSIONS_MAX)
 )
 _CHILDREN_OF: Final = (
     with_lane()
-    .where(sessions_table.c.parent_session_id == bindparam("s"))
+    .where(sessions_table.c.parent_session_id == sa.bindparam("s"))
     .order_by(*_NEWEST_FIRST)
     .limit(FAMILY_SESSIONS_MAX)
 )
 _COUNTS: Final = (
-    select(sessions_table.c.parent_session_id, func.count().label("children"))
-    .where(sessions_table.c.parent_session_id.in_(bindparam("ids", expanding=True)))
+    sa.select(sessions_table.c.parent_session_id, sa.func.count().label("children"))
+    .where(sessions_table.c.parent_session_id.in_(sa.bindparam("ids", expanding=True)))
     .group_by(sessions_table.c.parent_session_id)
 )
 _HEADS: Final = (
     with_lane()
     .where(
         sessions_table.c.number.is_not(None),
-        sessions_table.c.id.in_(select(_CHILDREN.c.parent_session_id).where(_CHILDREN.c.number.is_(None))),
+        sessions_table.c.id.in_(sa.select(_CHILDREN.c.parent_session_id).where(_CHILDREN.c.number.is_(None))),
     )
     .order_by(*_NEWEST_FIRST)
-    .limit(bindparam("page_limit"))
+    .limit(sa.bindparam("page_limit"))
 )
 _TASKS_BELOW: Final = (
-    in_short().where(sub_tasks.c.session_id.in_(select(BELOW.c.id))).order_by(sub_tasks.c.created_at_ms, sub_tasks.c.id)
+    in_short()
+    .where(sub_tasks.c.session_id.in_(sa.select(BELOW.c.id)))
+    .order_by(sub_tasks.c.created_at_ms, sub_tasks.c.id)
 )
 
 
@@ -134,25 +120,25 @@ def _session(row: Any) -> Session:
     return to_session(row, current_id=row.current_id, language=row.language)
 
 
-_BY_ID: Final = select(sub_tasks).where(sub_tasks.c.id == bindparam("t"))
+_BY_ID: Final = sa.select(sub_tasks).where(sub_tasks.c.id == sa.bindparam("t"))
 _BY_AGE: Final = (sub_tasks.c.created_at_ms, sub_tasks.c.id)
-_OF_TURN: Final = select(sub_tasks).where(sub_tasks.c.turn_id == bindparam("turn")).order_by(*_BY_AGE)
-_OF_PARENT: Final = select(sub_tasks).where(sub_tasks.c.parent_session_id == bindparam("s")).order_by(*_BY_AGE)
+_OF_TURN: Final = sa.select(sub_tasks).where(sub_tasks.c.turn_id == sa.bindparam("turn")).order_by(*_BY_AGE)
+_OF_PARENT: Final = sa.select(sub_tasks).where(sub_tasks.c.parent_session_id == sa.bindparam("s")).order_by(*_BY_AGE)
 
 # --- open
-_KEY_OF_PARENT: Final = select(sessions_table.c.key).where(sessions_table.c.id == bindparam("s"))
-_HOLDS_LANE: Final = select(lanes.c.key).where(lanes.c.key == bindparam("k"), lanes.c.fence == bindparam("f"))
+_KEY_OF_PARENT: Final = sa.select(sessions_table.c.key).where(sessions_table.c.id == sa.bindparam("s"))
+_HOLDS_LANE: Final = sa.select(lanes.c.key).where(lanes.c.key == sa.bindparam("k"), lanes.c.fence == sa.bindparam("f"))
 _PARENT_IS_ENDING: Final = (
-    select(func.count())
+    sa.select(sa.func.count())
     .select_from(sub_tasks)
-    .where(sub_tasks.c.session_id == bindparam("s"), sub_tasks.c.is_cancel_wanted | ~IS_LIVE)
+    .where(sub_tasks.c.session_id == sa.bindparam("s"), sub_tasks.c.is_cancel_wanted | ~IS_LIVE)
 )
 _ADD: Final = sub_tasks.insert().returning(sub_tasks)
 
 # --- start
 _SIBLINGS: Final = sub_tasks.alias("siblings")
 _RUNNING_SIBLINGS: Final = (
-    select(func.count())
+    sa.select(sa.func.count())
     .where(
         _SIBLINGS.c.parent_session_id == sub_tasks.c.parent_session_id,
         _SIBLINGS.c.state == TaskState.RUNNING.value,
@@ -161,36 +147,38 @@ _RUNNING_SIBLINGS: Final = (
     .scalar_subquery()
 )
 _START: Final = (
-    update(sub_tasks)
+    sa.update(sub_tasks)
     .where(
-        sub_tasks.c.id == bindparam("t"),
+        sub_tasks.c.id == sa.bindparam("t"),
         sub_tasks.c.state == TaskState.QUEUED.value,
         ~sub_tasks.c.is_cancel_wanted,
-        bindparam("live_max") > _RUNNING_SIBLINGS,
+        sa.bindparam("live_max") > _RUNNING_SIBLINGS,
     )
     .values(
         state=TaskState.RUNNING.value,
-        worker_id=bindparam("worker"),
-        alive_until_ms=bindparam("until_ms"),
-        started_at_ms=bindparam("now_ms"),
-        updated_at_ms=bindparam("now_ms"),
+        worker_id=sa.bindparam("worker"),
+        alive_until_ms=sa.bindparam("until_ms"),
+        started_at_ms=sa.bindparam("now_ms"),
+        updated_at_ms=sa.bindparam("now_ms"),
     )
 )
 
 # --- record
-_LAST_SEQ: Final = select(sessions_table.c.last_seq).where(sessions_table.c.id == bindparam("s"))
+_LAST_SEQ: Final = sa.select(sessions_table.c.last_seq).where(sessions_table.c.id == sa.bindparam("s"))
 _CHARGE: Final = (
-    update(sub_tasks)
-    .where(sub_tasks.c.session_id.in_(bindparam("ids", expanding=True)))
+    sa.update(sub_tasks)
+    .where(sub_tasks.c.session_id.in_(sa.bindparam("ids", expanding=True)))
     .values(
-        tokens_in=sub_tasks.c.tokens_in + bindparam("more_in"),
-        tokens_out=sub_tasks.c.tokens_out + bindparam("more_out"),
-        cost_usd=sub_tasks.c.cost_usd + bindparam("more_usd"),
-        updated_at_ms=bindparam("now_ms"),
+        tokens_in=sub_tasks.c.tokens_in + sa.bindparam("more_in"),
+        tokens_out=sub_tasks.c.tokens_out + sa.bindparam("more_out"),
+        cost_usd=sub_tasks.c.cost_usd + sa.bindparam("more_usd"),
+        updated_at_ms=sa.bindparam("now_ms"),
     )
 )
 
-_SHOW: Final = update(sub_tasks).where(sub_tasks.c.id == bindparam("t"), IS_LIVE).values(doing=bindparam("does"))
+_SHOW: Final = (
+    sa.update(sub_tasks).where(sub_tasks.c.id == sa.bindparam("t"), IS_LIVE).values(doing=sa.bindparam("does"))
+)
 
 
 def _record(
@@ -253,23 +241,23 @@ def _charge(connection: Connection, task: SubTask, calls: Sequence[Usage], *, no
 
 # --- end
 _END: Final = (
-    update(sub_tasks)
-    .where(sub_tasks.c.id == bindparam("t"), IS_LIVE)
+    sa.update(sub_tasks)
+    .where(sub_tasks.c.id == sa.bindparam("t"), IS_LIVE)
     .values(
-        state=bindparam("new_state"),
-        reason=bindparam("why"),
-        result=bindparam("answer"),
-        confinement=func.coalesce(bindparam("held_by"), sub_tasks.c.confinement),
-        doing=null(),
-        finished_at_ms=bindparam("now_ms"),
-        updated_at_ms=bindparam("now_ms"),
+        state=sa.bindparam("new_state"),
+        reason=sa.bindparam("why"),
+        result=sa.bindparam("answer"),
+        confinement=sa.func.coalesce(sa.bindparam("held_by"), sub_tasks.c.confinement),
+        doing=sa.null(),
+        finished_at_ms=sa.bindparam("now_ms"),
+        updated_at_ms=sa.bindparam("now_ms"),
     )
     .returning(sub_tasks)
 )
 _ASK_BELOW: Final = (
-    update(sub_tasks)
-    .where(sub_tasks.c.session_id.in_(select(BELOW.c.id)), IS_LIVE)
-    .values(is_cancel_wanted=true())
+    sa.update(sub_tasks)
+    .where(sub_tasks.c.session_id.in_(sa.select(BELOW.c.id)), IS_LIVE)
+    .values(is_cancel_wanted=sa.true())
     .returning(sub_tasks.c.id)
 )
 
@@ -301,7 +289,7 @@ def ask_to_end(connection: Connection, session_ids: Sequence[str]) -> int:
 
 def _locked(connection: Connection, task_id: str) -> SubTask | None:
     """Lock the lane of a task; that task."""
-    row: Row[Any] | None = connection.execute(_BY_ID, {"t": task_id}).one_or_none()
+    row: sa.Row[Any] | None = connection.execute(_BY_ID, {"t": task_id}).one_or_none()
     if row is None or not lock_lane(connection, row.key):
         return None
     return to_task(row)
@@ -311,49 +299,49 @@ def _locked(connection: Connection, task_id: str) -> SubTask | None:
 _keep_alive: Final = upsert(task_workers, "alive_until_ms")
 
 
-def _is_ahead(until_ms: Column[int]) -> ColumnElement[bool]:
+def _is_ahead(until_ms: sa.Column[int]) -> sa.ColumnElement[bool]:
     """Match a time that is ahead, but not by any amount: who writes of next year has a wrong clock, or had, and would
     live until then."""
-    return until_ms.between(bindparam("now_ms"), bindparam("now_ms") + round(SUBTASK_AHEAD_S * 1000))
+    return until_ms.between(sa.bindparam("now_ms"), sa.bindparam("now_ms") + round(SUBTASK_AHEAD_S * 1000))
 
 
-_LIVES: Final = exists().where(
+_LIVES: Final = sa.exists().where(
     task_workers.c.worker_id == sub_tasks.c.worker_id, _is_ahead(task_workers.c.alive_until_ms)
 )
 _LOST: Final = (
-    select(sub_tasks.c.id, sub_tasks.c.key)
+    sa.select(sub_tasks.c.id, sub_tasks.c.key)
     .where(IS_LIVE, ~_is_ahead(sub_tasks.c.alive_until_ms), ~_LIVES)
     .order_by(sub_tasks.c.depth, sub_tasks.c.id)
 )
-_IS_LOST: Final = _LOST.where(sub_tasks.c.id == bindparam("t"))
+_IS_LOST: Final = _LOST.where(sub_tasks.c.id == sa.bindparam("t"))
 _IS_DEAD: Final = ~_is_ahead(task_workers.c.alive_until_ms)
-_A_DEAD: Final = select(task_workers.c.worker_id).where(_IS_DEAD).limit(1)
-_FORGET_DEAD: Final = delete(task_workers).where(_IS_DEAD)
+_A_DEAD: Final = sa.select(task_workers.c.worker_id).where(_IS_DEAD).limit(1)
+_FORGET_DEAD: Final = sa.delete(task_workers).where(_IS_DEAD)
 
 
 # --- who is to end
-_OF_KEY: Final = select(sub_tasks.c.session_id).where(sub_tasks.c.key == bindparam("k"))
-_NAMED: Final = _OF_KEY.where(sub_tasks.c.id.in_(bindparam("ids", expanding=True)))
+_OF_KEY: Final = sa.select(sub_tasks.c.session_id).where(sub_tasks.c.key == sa.bindparam("k"))
+_NAMED: Final = _OF_KEY.where(sub_tasks.c.id.in_(sa.bindparam("ids", expanding=True)))
 _LIVE_OF_KEY: Final = _OF_KEY.where(IS_LIVE)
-_WANTED: Final = select(sub_tasks.c.id).where(
-    sub_tasks.c.id.in_(bindparam("ids", expanding=True)), ~sub_tasks.c.is_cancel_wanted, IS_LIVE
+_WANTED: Final = sa.select(sub_tasks.c.id).where(
+    sub_tasks.c.id.in_(sa.bindparam("ids", expanding=True)), ~sub_tasks.c.is_cancel_wanted, IS_LIVE
 )
 
-_SINCE: Final = sub_tasks.c.finished_at_ms >= bindparam("since_ms")
+_SINCE: Final = sub_tasks.c.finished_at_ms >= sa.bindparam("since_ms")
 _ENDED: Final = (
-    select(func.count())
+    sa.select(sa.func.count())
     .select_from(sub_tasks)
     .where(
-        sub_tasks.c.key == bindparam("k"),
-        or_(
-            and_(sub_tasks.c.is_cancel_wanted, or_(IS_LIVE, _SINCE)),
-            and_(sub_tasks.c.state == TaskState.CANCELLED.value, _SINCE),
+        sub_tasks.c.key == sa.bindparam("k"),
+        sa.or_(
+            sa.and_(sub_tasks.c.is_cancel_wanted, sa.or_(IS_LIVE, _SINCE)),
+            sa.and_(sub_tasks.c.state == TaskState.CANCELLED.value, _SINCE),
         ),
     )
 )
 
-_CHANGES: Final = select(sub_type_changes).order_by(sub_type_changes.c.name)
-_AUDIT: Final = select(audit).order_by(audit.c.id.desc()).limit(bindparam("page_limit"))
+_CHANGES: Final = sa.select(sub_type_changes).order_by(sub_type_changes.c.name)
+_AUDIT: Final = sa.select(audit).order_by(audit.c.id.desc()).limit(sa.bindparam("page_limit"))
 _put: Final = upsert(sub_type_changes, "label", "description", "tools", "rounds_max", "prompt")
 
 
@@ -384,7 +372,7 @@ def from_change(name: str, change: SubTypeChange) -> Values:
     }
 
 
-def to_change(row: Row[Any]) -> SubTypeChange:
+def to_change(row: sa.Row[Any]) -> SubTypeChange:
     """Read back, as the inverse of `from_change`."""
     return SubTypeChange(
         label=_clean(row.label),
@@ -407,7 +395,7 @@ def from_audited(audited: Audited) -> Values:
     }
 
 
-def to_audited(row: Row[Any]) -> Audited:
+def to_audited(row: sa.Row[Any]) -> Audited:
     """Read back, as the inverse of `from_audited`."""
     before, after = CleanText(row.before), CleanText(row.after)
     return Audited(row.at_ms, row.actor, row.action, row.subject, before, after, row.id)
@@ -581,7 +569,7 @@ class TaskStore(BoardStore):
         statement, parameters = _HEADS, dict[str, Any](page_limit=max(limit, 0))
         if key is not None:
             statement, parameters = (
-                statement.where(sessions_table.c.key == bindparam("k")),
+                statement.where(sessions_table.c.key == sa.bindparam("k")),
                 parameters | {"k": str(key)},
             )
         return [_session(row) for row in connection.execute(statement, parameters)]
@@ -609,7 +597,7 @@ class SubTypeStore(Aggregate):
         """List the audit, newest first; `below` a number, those that were written down before that line."""
         statement, page = _AUDIT, dict[str, Any](page_limit=max(limit, 0))
         if subject is not None:
-            statement, page = statement.where(audit.c.subject == bindparam("about")), page | {"about": subject}
+            statement, page = statement.where(audit.c.subject == sa.bindparam("about")), page | {"about": subject}
         if below is not None:
-            statement, page = statement.where(audit.c.id < bindparam("below")), page | {"below": below}
+            statement, page = statement.where(audit.c.id < sa.bindparam("below")), page | {"below": below}
         return [to_audited(row) for row in connection.execute(statement, page)]

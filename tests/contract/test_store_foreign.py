@@ -205,7 +205,7 @@ async def test_nothing_of_a_question_is_left_on_the_server(
     postgres_server: PostgresTestServer, shop: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What a read-only transaction allows lasts no longer than the question, whatever it says about its own limits."""
-    monkeypatch.setattr("gateway.store.foreign.FOREIGN_TIMEOUT_S", 0.5)
+    monkeypatch.setattr("gateway.limits.FOREIGN_TIMEOUT_S", 0.5)
     foreign = ForeignDatabases({"shop": await postgres_server.reader_url(shop)})
     with pytest.raises(QueryRefused, match="took longer"):
         await foreign.ask(
@@ -263,7 +263,7 @@ async def test_too_many_rows_and_too_large_ones_are_cut(foreign: ForeignDatabase
 
 
 async def test_a_slow_statement_is_ended(foreign: ForeignDatabases, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.store.foreign.FOREIGN_TIMEOUT_S", 0.3)
+    monkeypatch.setattr("gateway.limits.FOREIGN_TIMEOUT_S", 0.3)
     endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
     with pytest.raises(QueryRefused, match="took longer"):
         await foreign.ask("people", endless)
@@ -295,7 +295,7 @@ async def test_a_cancelled_question_ends_its_process(sqlite_file: Path) -> None:
 async def test_a_function_that_hears_no_interrupt_is_ended_all_the_same(
     sqlite_file: Path, monkeypatch: pytest.MonkeyPatch, never_looks_up: str
 ) -> None:
-    monkeypatch.setattr("gateway.store.foreign.FOREIGN_TIMEOUT_S", 0.5)
+    monkeypatch.setattr("gateway.limits.FOREIGN_TIMEOUT_S", 0.5)
     with pytest.raises(QueryRefused, match="took longer"):
         await asyncio.wait_for(_sqlite(sqlite_file).ask("people", never_looks_up), 10)
 

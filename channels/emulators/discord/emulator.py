@@ -18,6 +18,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import ASGIApp
 
+from channels.emulators import stage
 from channels.emulators.discord import shapes
 from channels.emulators.discord.api import Api, Buckets, not_found
 from channels.emulators.discord.gateway import DiscordEvents, Gateway
@@ -34,19 +35,6 @@ from channels.emulators.discord.world import (
     Mentions,
     MessageFlag,
     MessageObject,
-)
-from channels.emulators.stage import (
-    Faults,
-    Json,
-    MenuEntry,
-    Person,
-    Place,
-    PlaceKind,
-    Said,
-    SharedFile,
-    StageAudience,
-    StageEvent,
-    mentioning,
 )
 
 PREFIX: Final = "/api/v10"
@@ -79,13 +67,13 @@ class DiscordEmulator:
         switches: DiscordSwitches | None = None,
         clock_s: Callable[[], float] = time.time,
     ) -> None:
-        self.faults = Faults()
+        self.faults = stage.Faults()
         self.switches = switches or DiscordSwitches()
         self.application_id = int(application_id or _id_in(token) or _FALLBACK_APPLICATION_ID)
         bot = DiscordUser(int(bot_user_id or self.application_id), bot_name, bot_name, is_bot=True)
         self.world = DiscordState(bot=bot, clock_s=clock_s)
         self.guild = self.world.new_guild(guild_name)
-        self._audience = StageAudience()
+        self._audience = stage.StageAudience()
         self.gateway = Gateway(self.world, token, self.application_id, self.switches, self.faults, clock_s)
         self._events = DiscordEvents(self.world, self.gateway, self._audience, self.switches, self.faults)
         self._posting = DiscordPosting(self.world, self._events)
@@ -152,23 +140,23 @@ class DiscordEmulator:
         self.http_interactions, self._events.endpoint = http, http.send
         return True
 
-    def _endpoint(self) -> Json:
+    def _endpoint(self) -> stage.Json:
         url = self.http_interactions.url if self.http_interactions else None
         return {"verify_key": self.public_key, "interactions_endpoint_url": url}
 
     # --- the stage: who and where
 
     @property
-    def bot(self) -> Person:
+    def bot(self) -> stage.Person:
         return as_person(self.world.bot)
 
-    def people(self) -> Sequence[Person]:
+    def people(self) -> Sequence[stage.Person]:
         return [as_person(user) for user in self.world.users.values() if user.id != self.world.bot.id]
 
-    def places(self) -> Sequence[Place]:
+    def places(self) -> Sequence[stage.Place]:
         return [as_place(channel) for channel in self.world.channels.values()]
 
-    def add_person(self, name: str) -> Person:
+    def add_person(self, name: str) -> stage.Person:
         """Add a person to the guild, with a direct chat to the bot."""
         person = self._join(name, is_bot=False)
         self._events.opened(self.world.dm_with(person))
@@ -181,7 +169,7 @@ class DiscordEmulator:
         self.guild.roles_of.setdefault(int(person_id), []).append(role_id)
         return str(role_id)
 
-    def add_bot(self, name: str) -> Person:
+    def add_bot(self, name: str) -> stage.Person:
         """Add another bot to the guild: its messages reach ours like everybody's."""
         return as_person(self._join(name, is_bot=True))
 
@@ -191,14 +179,14 @@ class DiscordEmulator:
         self.guild.member_ids.append(user.id)
         return user
 
-    def add_place(self, kind: PlaceKind, title: str, *, parent_id: str | None = None) -> Place:
+    def add_place(self, kind: stage.PlaceKind, title: str, *, parent_id: str | None = None) -> stage.Place:
         """Add a text channel to the guild, or a thread to one (`parent_id`, else the first channel)."""
-        if kind is PlaceKind.GROUP:
+        if kind is stage.PlaceKind.GROUP:
             name = re.sub(r"\s+", "-", title.strip().lower())
             channel = self.world.new_channel(self.guild, name)
             self._events.opened(channel)
             return as_place(channel)
-        if kind is PlaceKind.DM:
+        if kind is stage.PlaceKind.DM:
             raise ValueError("A direct chat comes with its person: use add_person.")
         parents = [self.world.channels[int(parent_id)]] if parent_id else self.world.channels_of(self.guild)
         if not parents:
@@ -206,7 +194,7 @@ class DiscordEmulator:
         owner = next((u for u in self.world.users.values() if not u.is_bot), self.world.bot)
         return as_place(self._posting.thread_in(parents[0], owner, title))
 
-    def thread_from(self, person_id: str, place_id: str, message_id: str, title: str) -> Place:
+    def thread_from(self, person_id: str, place_id: str, message_id: str, title: str) -> stage.Place:
         """Start a thread from a message as a person: it gets that message's id, so there can be but one."""
         message = self._message(message_id, place_id)
         if message.id in self.world.channels:
@@ -225,8 +213,8 @@ class DiscordEmulator:
         reply_to: str | None = None,
         mention_role: bool = False,
         ping_reply: bool = True,
-        files: Sequence[SharedFile] = (),
-    ) -> Said:
+        files: Sequence[stage.SharedFile] = (),
+    ) -> stage.Said:
         """Write as a person; also with the bot's managed role mentioned, or with a reply that does not ping.
 
         One recording without words is a voice message."""
@@ -249,9 +237,11 @@ class DiscordEmulator:
     def _typed(self, text: str) -> str:
         """Return what the client sends for a text in which people are called by their names."""
         users = self.world.users.values()
-        return mentioning(text, {name: f"<@{user.id}>" for user in users for name in (user.username, user.shown_as)})
+        return stage.mentioning(
+            text, {name: f"<@{user.id}>" for user in users for name in (user.username, user.shown_as)}
+        )
 
-    async def share(self, person_id: str, message_id: str, place_id: str, to_id: str, text: str = "") -> Said:
+    async def share(self, person_id: str, message_id: str, place_id: str, to_id: str, text: str = "") -> stage.Said:
         """Forward a message; the words are a message of their own after it."""
         author = self.world.users[int(person_id)]
         said = self._posting.forward(self._channel(to_id), author, self._message(message_id, place_id))
@@ -259,7 +249,7 @@ class DiscordEmulator:
             await self.say(person_id, to_id, text)
         return as_said(self.world, said)
 
-    async def say_as_webhook(self, name: str, place_id: str, text: str) -> Said:
+    async def say_as_webhook(self, name: str, place_id: str, text: str) -> stage.Said:
         """Write as a webhook: `webhook_id` is set and there is no member."""
         webhook_id = self.world.new_id()
         author = DiscordUser(webhook_id, name, name, is_bot=True, webhook_id=webhook_id)
@@ -284,7 +274,7 @@ class DiscordEmulator:
         user = self.world.users[int(person_id)]
         self.world.users[user.id] = replace(user, locale=language)
 
-    def menu(self, person_id: str, place_id: str) -> Sequence[MenuEntry]:
+    def menu(self, person_id: str, place_id: str) -> Sequence[stage.MenuEntry]:
         locale = self.world.users[int(person_id)].locale
         return [as_entry(command, locale) for command in self.interactions.offered(person_id, place_id)]
 
@@ -294,17 +284,17 @@ class DiscordEmulator:
     async def suggest(self, person_id: str, place_id: str, name: str, typed: str) -> Sequence[str]:
         return [choice["name"] for choice in await self.interactions.suggest(person_id, place_id, name, typed)]
 
-    def said(self, place_id: str) -> Sequence[Said]:
+    def said(self, place_id: str) -> Sequence[stage.Said]:
         messages = self._channel(place_id).messages.values()
         return [as_said(self.world, message) for message in messages if not message.flags & MessageFlag.LOADING]
 
-    def file(self, message_id: str, place_id: str, number: int) -> SharedFile:
+    def file(self, message_id: str, place_id: str, number: int) -> stage.SharedFile:
         files = files_of(self._message(message_id, place_id))
         if not 0 <= number < len(files):
             raise KeyError("no such file")
-        return SharedFile(files[number].name, files[number].content_type, files[number].content)
+        return stage.SharedFile(files[number].name, files[number].content_type, files[number].content)
 
-    def events(self) -> AsyncIterator[StageEvent]:
+    def events(self) -> AsyncIterator[stage.StageEvent]:
         return self._audience.listen()
 
     async def cut_connections(self) -> None:

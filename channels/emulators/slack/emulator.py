@@ -14,6 +14,7 @@ from starlette.applications import Starlette
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import ASGIApp
 
+from channels.emulators import stage
 from channels.emulators.slack import shapes
 from channels.emulators.slack.api import Limits, Lookup, Tokens, WebApi
 from channels.emulators.slack.delivery import Delivery, EventDelivery, HttpEvents, SocketMode
@@ -33,18 +34,6 @@ from channels.emulators.slack.text import (
     typed,
 )
 from channels.emulators.slack.world import Conversation, SlackMessage, SlackState, SlackSwitches, SlackUser
-from channels.emulators.stage import (
-    Faults,
-    MenuEntry,
-    Person,
-    Place,
-    PlaceKind,
-    Said,
-    SharedFile,
-    StageAudience,
-    StageEvent,
-    mentioning,
-)
 
 TEAM_ID: Final = "T0EMULATOR"
 APP_ID: Final = "A0EMULATOR"
@@ -71,11 +60,11 @@ class SlackEmulator:
         switches: SlackSwitches | None = None,
         clock_s: Callable[[], float] = time.time,
     ) -> None:
-        self.faults = Faults()
+        self.faults = stage.Faults()
         self.switches = switches or SlackSwitches()
         self._signing_secret = signing_secret
         self._clock_s = clock_s
-        self._audience = StageAudience()
+        self._audience = stage.StageAudience()
         bot = SlackUser("U0EMULATOR", bot_name.lower(), bot_name, bot_id="B0EMULATOR", team_id=TEAM_ID)
         self.world = SlackState(bot=bot, team_id=TEAM_ID, app_id=APP_ID, clock_s=clock_s)
         self.sockets = SocketMode(app_id=APP_ID, switches=self.switches)
@@ -141,22 +130,22 @@ class SlackEmulator:
     # --- the stage: who and where
 
     @property
-    def bot(self) -> Person:
+    def bot(self) -> stage.Person:
         return as_person(self.world.bot)
 
-    def people(self) -> Sequence[Person]:
+    def people(self) -> Sequence[stage.Person]:
         return [as_person(user) for user in self.world.users.values() if user.id != self.world.bot.id]
 
-    def places(self) -> Sequence[Place]:
+    def places(self) -> Sequence[stage.Place]:
         """List conversations, and every thread that has a reply or was opened as a place."""
-        found: list[Place] = []
+        found: list[stage.Place] = []
         for place in self.world.conversations.values():
             found.append(as_place(place))
             roots = {m.thread_ts: None for m in place.messages.values() if m.thread_ts is not None}
             found += [as_thread(place, place.messages[ts]) for ts in roots if ts in place.messages]
         return found
 
-    def add_person(self, name: str) -> Person:
+    def add_person(self, name: str) -> stage.Person:
         """Add a person to every channel, with a direct chat to the bot."""
         user = self._join(name, is_bot=False)
         self._events.opened(self.world.dm_with(user))
@@ -166,7 +155,7 @@ class SlackEmulator:
         """Set the language that the person has Slack in, a locale such as `de-DE`."""
         self.world.set_locale(self.world.users[person_id], language)
 
-    def add_bot(self, name: str) -> Person:
+    def add_bot(self, name: str) -> stage.Person:
         """Add another app's bot to every channel."""
         return as_person(self._join(name, is_bot=True))
 
@@ -178,11 +167,11 @@ class SlackEmulator:
                 place.member_ids.append(user.id)
         return user
 
-    def add_place(self, kind: PlaceKind, title: str, *, parent_id: str | None = None) -> Place:
+    def add_place(self, kind: stage.PlaceKind, title: str, *, parent_id: str | None = None) -> stage.Place:
         """Add a channel, or a thread under a first message that says its title."""
-        if kind is PlaceKind.DM:
+        if kind is stage.PlaceKind.DM:
             raise ValueError("A direct chat comes with its person: use add_person.")
-        if kind is PlaceKind.GROUP:
+        if kind is stage.PlaceKind.GROUP:
             place = self.world.new_channel(re.sub(r"[^\w-]+", "-", title.strip().lower()))
             self._events.opened(place)
             return as_place(place)
@@ -202,7 +191,7 @@ class SlackEmulator:
         self._events.bot_left(place)
         place.member_ids.remove(self.world.bot.id)
 
-    def share_channel(self, place_id: str) -> Place:
+    def share_channel(self, place_id: str) -> stage.Place:
         """Let a person share a channel with another workspace: it has another id from now on."""
         channel = self.world.conversations[place_id]
         self._events.id_changed(self.world.share(channel), channel)
@@ -218,8 +207,8 @@ class SlackEmulator:
         *,
         mention_bot: bool = False,
         reply_to: str | None = None,
-        files: Sequence[SharedFile] = (),
-    ) -> Said:
+        files: Sequence[stage.SharedFile] = (),
+    ) -> stage.Said:
         """Write as a person: `reply_to` answers in the thread of that message."""
         place, thread_ts = self._place(place_id)
         author = self.world.users[person_id]
@@ -239,24 +228,24 @@ class SlackEmulator:
         """Return what the client sends for a text in which people are called by their names."""
         users = self.world.users.values()
         return typed(
-            mentioning(text, {name: f"<@{user.id}>" for user in users for name in (user.handle, user.real_name)})
+            stage.mentioning(text, {name: f"<@{user.id}>" for user in users for name in (user.handle, user.real_name)})
         )
 
-    def thread_from(self, person_id: str, place_id: str, message_id: str, title: str) -> Place:
+    def thread_from(self, person_id: str, place_id: str, message_id: str, title: str) -> stage.Place:
         """Open the thread of a message. Nobody hears of it before the first reply, and it is called as its root."""
         message = self._message(message_id, place_id)
         conversation, _ = self._place(place_id)
         root = conversation.messages[message.thread_ts] if message.thread_ts else message
         return as_thread(conversation, root)
 
-    async def share(self, person_id: str, message_id: str, place_id: str, to_id: str, text: str = "") -> Said:
+    async def share(self, person_id: str, message_id: str, place_id: str, to_id: str, text: str = "") -> stage.Said:
         """Pass a message on into another place, with or without words of one's own."""
         place, thread_ts = self._place(to_id)
         inner = shapes.shared(self.world, self._message(message_id, place_id))
         draft = SlackDraft(typed(text), thread_ts=thread_ts, client_msg_id=str(uuid4()), attachments=(inner,))
         return as_said(self.world, self._posting.post(place, self.world.users[person_id], draft))
 
-    async def say_as_webhook(self, name: str, place_id: str, text: str) -> Said:
+    async def say_as_webhook(self, name: str, place_id: str, text: str) -> stage.Said:
         """Write as an incoming webhook: subtype `bot_message`, a bot id and no user."""
         place, thread_ts = self._place(place_id)
         author = SlackUser("", name.lower(), name, bot_id=self.world.new_id("B"), is_user=False)
@@ -271,7 +260,7 @@ class SlackEmulator:
     async def delete(self, message_id: str, place_id: str) -> None:
         self._posting.delete(self._message(message_id, place_id))
 
-    def said(self, place_id: str) -> Sequence[Said]:
+    def said(self, place_id: str) -> Sequence[stage.Said]:
         """List the messages of a channel, or of a thread its root and the replies."""
         place, root_ts = self._place(place_id)
         if root_ts is None:
@@ -280,13 +269,13 @@ class SlackEmulator:
             shown = [m for m in place.messages.values() if root_ts in (m.ts, m.thread_ts)]
         return [as_said(self.world, message, place_id) for message in shown]
 
-    def file(self, message_id: str, place_id: str, number: int) -> SharedFile:
+    def file(self, message_id: str, place_id: str, number: int) -> stage.SharedFile:
         files = self._message(message_id, place_id).files
         if not 0 <= number < len(files):
             raise KeyError("no such file")
-        return SharedFile(files[number].name, files[number].mimetype, files[number].content)
+        return stage.SharedFile(files[number].name, files[number].mimetype, files[number].content)
 
-    def events(self) -> AsyncIterator[StageEvent]:
+    def events(self) -> AsyncIterator[stage.StageEvent]:
         return self._audience.listen()
 
     async def cut_connections(self) -> None:
@@ -303,11 +292,11 @@ class SlackEmulator:
         message = self._message(message_id, place_id)
         return self._interactions.press(self.world.users[person_id], message, action_id, value)
 
-    def menu(self, person_id: str, place_id: str) -> Sequence[MenuEntry]:
+    def menu(self, person_id: str, place_id: str) -> Sequence[stage.MenuEntry]:
         """List the app's slash commands; in a thread Slack has none."""
         if split_id(place_id)[1] is not None:
             return ()
-        return [MenuEntry(each.name, each.description, each.usage_hint) for each in self.switches.slash_commands]
+        return [stage.MenuEntry(each.name, each.description, each.usage_hint) for each in self.switches.slash_commands]
 
     async def invoke(self, person_id: str, place_id: str, name: str, argument: str = "") -> None:
         """Send a slash command; returns when the app has acknowledged it, or Slack gave up on it."""
@@ -344,7 +333,7 @@ class SlackEmulator:
     def open_home(self, person_id: str, tab: str = "home") -> None:
         self._events.home_opened(self.world.users[person_id], tab)
 
-    def open_assistant(self, person_id: str) -> Place:
+    def open_assistant(self, person_id: str) -> stage.Place:
         """Open the assistant as a person: a thread in their direct chat, in which all goes on."""
         user = self.world.users[person_id]
         place = self.world.dm_with(user)

@@ -20,6 +20,7 @@ from starlette.routing import Route
 
 from channels.emulators.serving import NoAnswer
 from channels.emulators.stage import EventKind, PlaceKind, StageEvent
+from channels.emulators.telegram import world
 from channels.emulators.telegram.server import BotCommand, Scope, ScopeKind, TelegramCall, TelegramServer, read_call
 from channels.emulators.telegram.text import (
     ENTITIES_MAX,
@@ -32,20 +33,6 @@ from channels.emulators.telegram.text import (
     with_found,
 )
 from channels.emulators.telegram.updates import BATCH_MAX, CONNECTIONS_MAX, PollCut, checked_hook
-from channels.emulators.telegram.world import (
-    ApiError,
-    Chat,
-    Json,
-    StoredFile,
-    TelegramMessage,
-    bad_request,
-    conflict,
-    forbidden,
-    media_shape,
-    method_not_found,
-    too_many_requests,
-    unauthorized,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,21 +67,21 @@ def read_text(
     if not raw.strip():
         if is_optional:
             return FormattedText()
-        raise bad_request("message text is empty")
+        raise world.bad_request("message text is empty")
     if len(raw.encode()) > RAW_BYTES_MAX:
-        raise bad_request("text is too long")
+        raise world.bad_request("text is too long")
     if call.text("parse_mode"):
-        raise bad_request("unsupported parse_mode: this emulator takes entities")
+        raise world.bad_request("unsupported parse_mode: this emulator takes entities")
     entities = _entities(call, "caption_entities" if name == "caption" else "entities")
     if entities and server.faults.take("refuse_format"):
-        raise bad_request("can't parse entities: Can't find end of the entity starting at byte offset 0")
+        raise world.bad_request("can't parse entities: Can't find end of the entity starting at byte offset 0")
     shown = _tidied(FormattedText(raw, tuple(entities)))
     if not shown.text and not is_optional:
-        raise bad_request("text must be non-empty")
+        raise world.bad_request("text must be non-empty")
     longest = CAPTION_MAX if name == "caption" else TEXT_MAX
     length = utf16_length(shown.text) if server.faults.switch("utf16_length") else len(shown.text)
     if length > longest:
-        raise bad_request("message caption is too long" if name == "caption" else "message is too long")
+        raise world.bad_request("message caption is too long" if name == "caption" else "message is too long")
     return with_found(FormattedText(shown.text, shown.entities[:ENTITIES_MAX]))
 
 
@@ -103,20 +90,20 @@ def _tidied(parsed: FormattedText) -> FormattedText:
         return tidy(parsed)
     except EntityError as refused:
         what = str(refused)
-        raise bad_request(what[0].lower() + what[1:]) from None
+        raise world.bad_request(what[0].lower() + what[1:]) from None
 
 
 def _entities(call: TelegramCall, name: str) -> list[Entity]:
     entities = []
     for row in call.rows(name) or []:
         if not isinstance(row, dict):
-            raise bad_request("can't parse MessageEntity: expected an object")
+            raise world.bad_request("can't parse MessageEntity: expected an object")
         given = TelegramCall(call.method, row)
         kind = given.text("type")
         if kind in _RECOGNISED:
             continue  # the server finds these by itself and does not believe anybody else
         if kind not in _GIVEN:
-            raise bad_request("can't parse MessageEntity: unsupported entity type")
+            raise world.bad_request("can't parse MessageEntity: unsupported entity type")
         entities.append(_entity(given, kind))
     return entities
 
@@ -124,18 +111,18 @@ def _entities(call: TelegramCall, name: str) -> list[Entity]:
 def _entity(given: TelegramCall, kind: str) -> Entity:
     if "offset" not in given.given or "length" not in given.given:
         missing = "length" if "offset" in given.given else "offset"
-        raise bad_request(f"can't parse MessageEntity: can't find field \"{missing}\"")
+        raise world.bad_request(f"can't parse MessageEntity: can't find field \"{missing}\"")
     url, offset, length = given.text("url"), given.number("offset", -1), given.number("length", -1)
     link = checked_link(url) if kind == "text_link" else ""
     if link is None:
-        raise bad_request(f"entity URL '{url}' is invalid: unsupported URL protocol")
+        raise world.bad_request(f"entity URL '{url}' is invalid: unsupported URL protocol")
     return Entity(kind, offset, length, url=link, language=given.text("language") if kind == "pre" else "")
 
 
 # --- the bot about itself
 
 
-async def get_me(server: TelegramServer, call: TelegramCall) -> Json:
+async def get_me(server: TelegramServer, call: TelegramCall) -> world.Json:
     return server.world.bot.as_json() | {
         "can_join_groups": True,
         "can_read_all_group_messages": not server.faults.switch("privacy"),
@@ -161,7 +148,7 @@ _NO_GIFTS: Final = {
 }
 
 
-async def get_chat(server: TelegramServer, call: TelegramCall) -> Json:
+async def get_chat(server: TelegramServer, call: TelegramCall) -> world.Json:
     if server.faults.switch("lean_chats"):
         return server.chat_of(call).as_json()
     return server.chat_of(call).as_json() | {
@@ -171,10 +158,10 @@ async def get_chat(server: TelegramServer, call: TelegramCall) -> Json:
     }
 
 
-async def create_forum_topic(server: TelegramServer, call: TelegramCall) -> Json:
+async def create_forum_topic(server: TelegramServer, call: TelegramCall) -> world.Json:
     chat = server.chat_of(call)
     if not chat.is_forum:
-        raise bad_request("the chat is not a forum")
+        raise world.bad_request("the chat is not a forum")
     _check_name(call.text("name"))
     topic, _ = server.world.add_topic(chat, call.text("name"), server.world.bot)
     place_id = server.world.add_location(PlaceKind.THREAD, chat, topic.id)
@@ -189,13 +176,13 @@ async def edit_forum_topic(server: TelegramServer, call: TelegramCall) -> bool:
     chat, bot = server.chat_of(call), server.world.bot
     topic = chat.topics.get(call.number("message_thread_id"))
     if topic is None:
-        raise bad_request("TOPIC_ID_INVALID")
+        raise world.bad_request("TOPIC_ID_INVALID")
     if chat.user is None and topic.creator_id != bot.id:
-        raise bad_request("not enough rights to manage topics")
+        raise world.bad_request("not enough rights to manage topics")
     name = call.text("name") or topic.name
     _check_name(name)
     if name == topic.name:
-        raise bad_request("TOPIC_NOT_MODIFIED")
+        raise world.bad_request("TOPIC_NOT_MODIFIED")
     chat.topics[topic.id] = replace(topic, name=name)
     told = server.world.add_message(chat, bot, service={"forum_topic_edited": {"name": name}})
     told.thread_id, told.is_topic_message = topic.id, True
@@ -205,9 +192,9 @@ async def edit_forum_topic(server: TelegramServer, call: TelegramCall) -> bool:
 
 def _check_name(name: str) -> None:
     if not name:
-        raise bad_request("TOPIC_TITLE_EMPTY")
+        raise world.bad_request("TOPIC_TITLE_EMPTY")
     if len(name) > TOPIC_NAME_MAX:
-        raise bad_request("TOPIC_TITLE_TOO_LONG")
+        raise world.bad_request("TOPIC_TITLE_TOO_LONG")
 
 
 # --- the commands of the bot's menu, by scope and language
@@ -224,12 +211,12 @@ async def set_my_commands(server: TelegramServer, call: TelegramCall) -> bool:
     rows = call.rows("commands") or []
     scope, language = _scope(server, call), _language(call)
     if len(rows) > COMMANDS_MAX:
-        raise bad_request(f"can't set more than {COMMANDS_MAX} commands")
+        raise world.bad_request(f"can't set more than {COMMANDS_MAX} commands")
     server.commands.set(scope, language, tuple(_command(row) for row in rows))
     return True
 
 
-async def get_my_commands(server: TelegramServer, call: TelegramCall) -> list[Json]:
+async def get_my_commands(server: TelegramServer, call: TelegramCall) -> list[world.Json]:
     """Return those of exactly this scope and language; nothing is looked up in a wider one."""
     known = server.commands.get(_scope(server, call), _language(call))
     return [{"command": command.name, "description": command.description} for command in known]
@@ -237,25 +224,25 @@ async def get_my_commands(server: TelegramServer, call: TelegramCall) -> list[Js
 
 def _command(row: object) -> BotCommand:
     if not isinstance(row, dict):
-        raise bad_request("can't parse BotCommand: expected an Object")
+        raise world.bad_request("can't parse BotCommand: expected an Object")
     name, description = row.get("command"), row.get("description")
     if not isinstance(name, str) or not isinstance(description, str):
-        raise bad_request('can\'t parse BotCommand: can\'t find field "command" or "description"')
+        raise world.bad_request('can\'t parse BotCommand: can\'t find field "command" or "description"')
     name, description = name.strip().removeprefix("/"), description.strip()
     for what, value, longest in (("command", name, NAME_MAX), ("command description", description, DESCRIPTION_MAX)):
         if not value:
-            raise bad_request(f"{what} must be non-empty")
+            raise world.bad_request(f"{what} must be non-empty")
         if len(value) > longest:
-            raise bad_request(f"{what} length must not exceed {longest}")
+            raise world.bad_request(f"{what} length must not exceed {longest}")
     if not _NAME.fullmatch(name):
-        raise bad_request("BOT_COMMAND_INVALID")
+        raise world.bad_request("BOT_COMMAND_INVALID")
     return BotCommand(name, description)
 
 
 def _language(call: TelegramCall) -> str:
     language = call.text("language_code")
     if not _LANGUAGE.fullmatch(language):
-        raise bad_request("invalid language code specified")
+        raise world.bad_request("invalid language code specified")
     return language
 
 
@@ -264,16 +251,16 @@ def _scope(server: TelegramServer, call: TelegramCall) -> Scope:
     if given is None:
         return Scope(ScopeKind.DEFAULT)
     if given.get("type") not in set(ScopeKind):
-        raise bad_request("can't parse BotCommandScope: unsupported type specified")
+        raise world.bad_request("can't parse BotCommandScope: unsupported type specified")
     kind = ScopeKind(str(given["type"]))
     if kind is not ScopeKind.CHAT:
         return Scope(kind)
     chat_id = str(given.get("chat_id") or "")
     if not chat_id:
-        raise bad_request("can't parse BotCommandScope: can't find field \"chat_id\"")
+        raise world.bad_request("can't parse BotCommandScope: can't find field \"chat_id\"")
     chat = server.world.chats.get(int(chat_id)) if chat_id.lstrip("-").isdecimal() else None
     if chat is None:
-        raise bad_request("chat not found")
+        raise world.bad_request("chat not found")
     return Scope(kind, chat.id)
 
 
@@ -283,7 +270,7 @@ def _scope(server: TelegramServer, call: TelegramCall) -> Scope:
 ACTIONS: Final = frozenset({"typing", "upload_document", "upload_photo", "upload_voice"})
 
 
-async def send_message(server: TelegramServer, call: TelegramCall) -> Json:
+async def send_message(server: TelegramServer, call: TelegramCall) -> world.Json:
     content = read_text(server, call)
     keyboard = server.keyboard_of(call)
     chat = server.chat_of(call)
@@ -295,14 +282,14 @@ async def send_message(server: TelegramServer, call: TelegramCall) -> Json:
 async def send_message_draft(server: TelegramServer, call: TelegramCall) -> bool:
     """Show a preview in a private chat: no message, no id, no history. Without text it says that the bot thinks."""
     if server.faults.switch("no_drafts"):
-        raise method_not_found()
+        raise world.method_not_found()
     content = read_text(server, call, is_optional=True)
     chat = server.chat_of(call)
     if chat.user is None:
-        raise bad_request("message drafts can be sent only to private chats")
+        raise world.bad_request("message drafts can be sent only to private chats")
     draft_id = call.number("draft_id")
     if not draft_id:
-        raise bad_request("draft_id must be non-zero")
+        raise world.bad_request("draft_id must be non-zero")
     thread_id = server.thread_of(call, chat)
     server.show_draft(chat, thread_id, draft_id, content, can_stop=call.flag("can_stop"))
     return True
@@ -311,7 +298,7 @@ async def send_message_draft(server: TelegramServer, call: TelegramCall) -> bool
 async def send_chat_action(server: TelegramServer, call: TelegramCall) -> bool:
     action = call.text("action").lower()
     if action not in ACTIONS:
-        raise bad_request("wrong parameter action in request")
+        raise world.bad_request("wrong parameter action in request")
     chat = server.chat_of(call)
     server.show_status(chat, server.thread_of(call, chat), action)
     return True
@@ -324,16 +311,16 @@ UPLOAD_BYTES_MAX: Final = 50 * 1024 * 1024
 DOWNLOAD_BYTES_MAX: Final = 20 * 1024 * 1024
 
 
-def read_media(server: TelegramServer, call: TelegramCall, row: Json) -> tuple[StoredFile, FormattedText]:
+def read_media(server: TelegramServer, call: TelegramCall, row: world.Json) -> tuple[world.StoredFile, FormattedText]:
     """Read an InputMediaDocument: the file and its caption. Raises 400 for another type."""
     given = TelegramCall(call.method, row, call.uploads)
     if given.text("type") != "document":
-        raise bad_request("can't parse InputMedia: this emulator takes documents")
+        raise world.bad_request("can't parse InputMedia: this emulator takes documents")
     caption = read_text(server, given, name="caption", is_optional=True)
     return _document(server, given, given.text("media")), caption
 
 
-async def send_file(server: TelegramServer, call: TelegramCall) -> Json:
+async def send_file(server: TelegramServer, call: TelegramCall) -> world.Json:
     """Answer sendDocument and sendVoice."""
     caption = read_text(server, call, name="caption", is_optional=True)
     keyboard = server.keyboard_of(call)
@@ -342,24 +329,24 @@ async def send_file(server: TelegramServer, call: TelegramCall) -> Json:
     chat = server.chat_of(call)
     target = server.target_of(call, chat)
     if kind == "voice" and server.faults.switch("no_voices"):
-        raise bad_request("VOICE_MESSAGES_FORBIDDEN")
+        raise world.bad_request("VOICE_MESSAGES_FORBIDDEN")
     server.spend(chat)
-    media = media_shape(kind, stored)
+    media = world.media_shape(kind, stored)
     return server.post(chat, target, caption, keyboard=keyboard, media=media, files=(stored.name,))
 
 
-async def get_file(server: TelegramServer, call: TelegramCall) -> Json:
+async def get_file(server: TelegramServer, call: TelegramCall) -> world.Json:
     if not call.text("file_id"):
-        raise bad_request("file_id not specified")
+        raise world.bad_request("file_id not specified")
     stored = server.world.files.get(call.text("file_id"))
     if stored is None:
-        raise bad_request("wrong file_id or the file is temporarily unavailable")
+        raise world.bad_request("wrong file_id or the file is temporarily unavailable")
     if len(stored.content) > DOWNLOAD_BYTES_MAX:
-        raise bad_request("file is too big")
+        raise world.bad_request("file is too big")
     return stored.as_json() | {"file_path": stored.path}
 
 
-def _document(server: TelegramServer, call: TelegramCall, given: str, field: str = "document") -> StoredFile:
+def _document(server: TelegramServer, call: TelegramCall, given: str, field: str = "document") -> world.StoredFile:
     """Find a new upload, or a file the bot knows already. Raises what the server says of the others."""
     name = given.removeprefix("attach://") if given.startswith("attach://") else field
     upload = call.uploads.get(name)
@@ -368,14 +355,14 @@ def _document(server: TelegramServer, call: TelegramCall, given: str, field: str
         if known is not None:
             return known
         if not given:
-            raise bad_request("there is no document in the request")
+            raise world.bad_request("there is no document in the request")
         if given.startswith(("http://", "https://")):
-            raise bad_request("failed to get HTTP URL content")
-        raise bad_request("wrong remote file identifier specified: Wrong string length")
+            raise world.bad_request("failed to get HTTP URL content")
+        raise world.bad_request("wrong remote file identifier specified: Wrong string length")
     if not upload.content:
-        raise bad_request("file must be non-empty")
+        raise world.bad_request("file must be non-empty")
     if len(upload.content) > UPLOAD_BYTES_MAX:
-        raise ApiError(413, "Request Entity Too Large")
+        raise world.ApiError(413, "Request Entity Too Large")
     name = "voice.oga" if field == "voice" else upload.name  # a voice message has none of its own
     return server.world.add_file(name, upload.mime_type, upload.content)
 
@@ -391,37 +378,37 @@ NOT_MODIFIED: Final = (
 )
 
 
-async def edit_message_text(server: TelegramServer, call: TelegramCall) -> Json:
+async def edit_message_text(server: TelegramServer, call: TelegramCall) -> world.Json:
     content = read_text(server, call)
     keyboard = server.keyboard_of(call)
     chat, message = _own_message(server, call)
     if message.media:
-        raise bad_request("there is no text in the message to edit")
+        raise world.bad_request("there is no text in the message to edit")
     if (message.content, message.reply_markup) == (content, keyboard):
-        raise bad_request(NOT_MODIFIED)
+        raise world.bad_request(NOT_MODIFIED)
     server.spend(chat)
     message.content = content
     return _edited(server, chat, message, keyboard)
 
 
-async def edit_message_media(server: TelegramServer, call: TelegramCall) -> Json:
+async def edit_message_media(server: TelegramServer, call: TelegramCall) -> world.Json:
     """Put another document in place of a message's, or of its text (since Bot API 7.11)."""
     stored, caption = read_media(server, call, call.table("media") or {})
     keyboard = server.keyboard_of(call)
     chat, message = _own_message(server, call)
-    media = media_shape("document", stored)
+    media = world.media_shape("document", stored)
     if (message.media, message.content, message.reply_markup) == (media, caption, keyboard):
-        raise bad_request(NOT_MODIFIED)
+        raise world.bad_request(NOT_MODIFIED)
     server.spend(chat)
     message.media, message.content, message.files = media, caption, (stored.name,)
     return _edited(server, chat, message, keyboard)
 
 
-async def edit_message_reply_markup(server: TelegramServer, call: TelegramCall) -> Json:
+async def edit_message_reply_markup(server: TelegramServer, call: TelegramCall) -> world.Json:
     keyboard = server.keyboard_of(call)
     chat, message = _own_message(server, call)
     if message.reply_markup == keyboard:
-        raise bad_request(NOT_MODIFIED)
+        raise world.bad_request(NOT_MODIFIED)
     server.spend(chat)
     return _edited(server, chat, message, keyboard)
 
@@ -430,44 +417,46 @@ async def delete_message(server: TelegramServer, call: TelegramCall) -> bool:
     chat = server.chat_of(call)
     message = chat.messages.get(call.number("message_id"))
     if message is None:
-        raise bad_request("message to delete not found")
+        raise world.bad_request("message to delete not found")
     if not _is_deletable(server, chat, message):
-        raise bad_request("message can't be deleted")
+        raise world.bad_request("message can't be deleted")
     _remove(server, chat, message)
     return True
 
 
-def _own_message(server: TelegramServer, call: TelegramCall) -> tuple[Chat, TelegramMessage]:
+def _own_message(server: TelegramServer, call: TelegramCall) -> tuple[world.Chat, world.TelegramMessage]:
     chat = server.chat_of(call)
     message = chat.messages.get(call.number("message_id"))
     if message is None:
-        raise bad_request("message to edit not found")
+        raise world.bad_request("message to edit not found")
     if message.sender.id != server.world.bot.id or message.service:
-        raise bad_request("message can't be edited")
+        raise world.bad_request("message can't be edited")
     if refusal := server.faults.switch("refuses_edits"):
         raise (
-            forbidden("not enough rights to send text messages to the chat")
+            world.forbidden("not enough rights to send text messages to the chat")
             if refusal == FORBIDDEN
-            else bad_request("message can't be edited")
+            else world.bad_request("message can't be edited")
         )
     return chat, message
 
 
-def _edited(server: TelegramServer, chat: Chat, message: TelegramMessage, keyboard: Json | None) -> Json:
+def _edited(
+    server: TelegramServer, chat: world.Chat, message: world.TelegramMessage, keyboard: world.Json | None
+) -> world.Json:
     message.reply_markup = keyboard
     message.edited_at = int(server.world.now())
     server.show(EventKind.EDITED, chat, message)
     return chat.message_json(message, server.world.users)
 
 
-def _is_deletable(server: TelegramServer, chat: Chat, message: TelegramMessage) -> bool:
+def _is_deletable(server: TelegramServer, chat: world.Chat, message: world.TelegramMessage) -> bool:
     """Tell whether the bot may delete it: for 48 hours, its own, in a private chat, or where it has the right."""
     has_right = chat.user is not None or bool(server.faults.switch("can_delete_messages"))
     is_allowed = has_right or message.sender.id == server.world.bot.id
     return is_allowed and server.world.now() - message.date < DELETABLE_FOR_S
 
 
-def _remove(server: TelegramServer, chat: Chat, message: TelegramMessage) -> None:
+def _remove(server: TelegramServer, chat: world.Chat, message: world.TelegramMessage) -> None:
     del chat.messages[message.id]
     server.show(EventKind.DELETED, chat, message)
 
@@ -480,13 +469,13 @@ CALLBACK_TEXT_MAX: Final = 200
 _NEW_KINDS: Final = ("stopped_message_generation",)
 
 
-async def get_updates(server: TelegramServer, call: TelegramCall) -> list[Json]:
+async def get_updates(server: TelegramServer, call: TelegramCall) -> list[world.Json]:
     if server.webhook.hook is not None:
-        raise conflict(
+        raise world.conflict(
             "can't use getUpdates method while webhook is active; use deleteWebhook to delete the webhook first"
         )
     if server.faults.take_other("conflict"):
-        raise conflict("terminated by other getUpdates request; make sure that only one bot instance is running")
+        raise world.conflict("terminated by other getUpdates request; make sure that only one bot instance is running")
     _allow(server, call)
     limit = call.number("limit", BATCH_MAX)
     return await server.updates.poll(
@@ -503,7 +492,7 @@ async def set_webhook(server: TelegramServer, call: TelegramCall) -> bool:
     _allow(server, call)
     if call.flag("drop_pending_updates"):
         server.updates.clear()
-    server.updates.end_polls(conflict("terminated by setWebhook request"))
+    server.updates.end_polls(world.conflict("terminated by setWebhook request"))
     server.webhook.set(hook)
     return True
 
@@ -515,7 +504,7 @@ async def delete_webhook(server: TelegramServer, call: TelegramCall) -> bool:
     return True
 
 
-async def get_webhook_info(server: TelegramServer, call: TelegramCall) -> Json:
+async def get_webhook_info(server: TelegramServer, call: TelegramCall) -> world.Json:
     return server.webhook.as_json()
 
 
@@ -523,9 +512,9 @@ async def answer_callback_query(server: TelegramServer, call: TelegramCall) -> b
     query_id, text = call.text("callback_query_id"), call.text("text")
     press = server.callbacks.get(query_id)
     if press is None or server.world.now() - press.at_s > CALLBACK_ANSWER_S:
-        raise bad_request("query is too old and response timeout expired or query ID is invalid")
+        raise world.bad_request("query is too old and response timeout expired or query ID is invalid")
     if len(text) > CALLBACK_TEXT_MAX:
-        raise bad_request("MESSAGE_TOO_LONG")
+        raise world.bad_request("MESSAGE_TOO_LONG")
     press.is_answered = True
     if text:
         server.show_toast(press, text)
@@ -598,7 +587,7 @@ class BotApi:
             try:
                 self._admit(request.path_params["token"])
                 return await handler(request)
-            except ApiError as refusal:
+            except world.ApiError as refusal:
                 return _refusal(refusal, 200 if self._server.faults.switch("status_200") else refusal.status)
             except PollCut:
                 return NoAnswer()
@@ -608,7 +597,7 @@ class BotApi:
     def _admit(self, token: str) -> None:
         """Check the token: what does not look like one is not found, what does but is not ours is unauthorized."""
         if not hmac.compare_digest(token.encode(), self._token.encode()):
-            raise unauthorized() if _TOKEN.fullmatch(token) else ApiError(404, "Not Found")
+            raise world.unauthorized() if _TOKEN.fullmatch(token) else world.ApiError(404, "Not Found")
 
     async def _call(self, request: Request) -> Response:
         if self._server.faults.take_other("front_pages"):
@@ -616,7 +605,7 @@ class BotApi:
         name = request.path_params["method"].lower()
         method = _METHODS.get(name)
         if method is None or (self._server.faults.switch("only_basics") and name not in _BASICS):
-            raise method_not_found()
+            raise world.method_not_found()
         call = await read_call(request, method.name)
         if method.name != "getUpdates" and self._server.faults.delay_s > 0:
             await asyncio.sleep(self._server.faults.delay_s)
@@ -642,7 +631,7 @@ class BotApi:
         if server.faults.take("server_error"):
             return Response(BAD_GATEWAY, 502, media_type="text/html")
         if server.faults.take("rate_limit"):
-            raise too_many_requests(max(1, math.ceil(server.faults.retry_after_s)))
+            raise world.too_many_requests(max(1, math.ceil(server.faults.retry_after_s)))
         return None
 
     async def _download(self, request: Request) -> Response:
@@ -650,10 +639,10 @@ class BotApi:
         for stored in self._server.world.files.values():
             if stored.path == wanted:
                 return Response(stored.content, media_type="application/octet-stream")
-        raise ApiError(404, "Not Found")
+        raise world.ApiError(404, "Not Found")
 
 
-def _refusal(refusal: ApiError, status: int) -> JSONResponse:
+def _refusal(refusal: world.ApiError, status: int) -> JSONResponse:
     body: dict[str, object] = {"ok": False, "error_code": refusal.status, "description": refusal.description}
     if refusal.parameters:
         body["parameters"] = dict(refusal.parameters)

@@ -39,34 +39,12 @@ from typing import Final
 
 from starlette.types import ASGIApp
 
-from channels.emulators.stage import (
-    EventKind,
-    Faults,
-    MenuEntry,
-    Person,
-    Place,
-    PlaceKind,
-    Said,
-    SharedFile,
-    StageAudience,
-    StageEvent,
-)
+from channels.emulators import stage
+from channels.emulators.telegram import world
 from channels.emulators.telegram.api import BotApi
 from channels.emulators.telegram.server import STOP, Press, Quotas, TelegramServer
 from channels.emulators.telegram.text import Entity, FormattedText, tidy, utf16_length, with_found
 from channels.emulators.telegram.updates import PollCut, UpdateQueue, WebhookSender
-from channels.emulators.telegram.world import (
-    Chat,
-    ChatType,
-    Json,
-    Location,
-    TelegramMessage,
-    TelegramState,
-    TelegramUser,
-    buttons_of,
-    person,
-    shared,
-)
 
 PERSON_TEXT_MAX: Final = 4096  # a client cuts what is longer into several messages
 FIRST_RETRY_S: Final = 1.0
@@ -90,10 +68,10 @@ class TelegramEmulator:
         if not bot_id.isdecimal() or not colon or not secret:
             raise ValueError("a bot token is '<bot id>:<secret>', such as '123456:ABC-DEF'")
         self.token = token
-        self.faults = Faults()
-        self._audience = StageAudience()
-        self._world = TelegramState(
-            TelegramUser(int(bot_id), bot_name, bot_username, is_bot=True), lambda: now() + self._ahead_s()
+        self.faults = stage.Faults()
+        self._audience = stage.StageAudience()
+        self._world = world.TelegramState(
+            world.TelegramUser(int(bot_id), bot_name, bot_username, is_bot=True), lambda: now() + self._ahead_s()
         )
         self.updates = UpdateQueue(self._world.now, UPDATE_IDS_APART + self._world.fresh_id())
         webhook = WebhookSender(self.updates, self._world.now, self._webhook_retry_s)
@@ -113,23 +91,23 @@ class TelegramEmulator:
     # --- the stage
 
     @property
-    def bot(self) -> Person:
-        return person(self._world.bot)
+    def bot(self) -> stage.Person:
+        return world.person(self._world.bot)
 
-    def people(self) -> Sequence[Person]:
-        return [person(user) for user in self._world.users.values() if user.id != self._world.bot.id]
+    def people(self) -> Sequence[stage.Person]:
+        return [world.person(user) for user in self._world.users.values() if user.id != self._world.bot.id]
 
-    def places(self) -> Sequence[Place]:
+    def places(self) -> Sequence[stage.Place]:
         return [self._place(place_id, location) for place_id, location in self._world.locations.items()]
 
-    def add_person(self, name: str) -> Person:
-        return person(self._add_user(name))
+    def add_person(self, name: str) -> stage.Person:
+        return world.person(self._add_user(name))
 
-    def add_bot(self, name: str) -> Person:
+    def add_bot(self, name: str) -> stage.Person:
         """Add another bot, a member of every group."""
-        return person(self._add_user(name, is_bot=True))
+        return world.person(self._add_user(name, is_bot=True))
 
-    def _add_user(self, name: str, *, is_bot: bool = False) -> TelegramUser:
+    def _add_user(self, name: str, *, is_bot: bool = False) -> world.TelegramUser:
         if not name.strip():
             raise ValueError("a person needs a name")
         user = self._world.add_user(name.strip(), is_bot=is_bot)
@@ -138,57 +116,59 @@ class TelegramEmulator:
             self.server.tell_bot("message", chat, joined)
         if not is_bot:
             chat = self._world.add_private_chat(user)
-            self._audience.tell(StageEvent(EventKind.PLACE, self._world.place_id(chat.id)))
+            self._audience.tell(stage.StageEvent(stage.EventKind.PLACE, self._world.place_id(chat.id)))
         return user
 
-    def add_place(self, kind: PlaceKind, title: str, *, parent_id: str | None = None) -> Place:
+    def add_place(self, kind: stage.PlaceKind, title: str, *, parent_id: str | None = None) -> stage.Place:
         """Add a group, or a topic in the group or direct chat `parent_id`.
 
         A group becomes a forum supergroup if it is none; in a direct chat the client names the topic."""
         if not title.strip():
             raise ValueError("a place needs a title")
-        if kind is PlaceKind.DM:
+        if kind is stage.PlaceKind.DM:
             raise ValueError("a direct chat comes with its person")
-        place_id = self._add_topic(title.strip(), parent_id) if kind is PlaceKind.THREAD else self._add_group(title)
-        self._audience.tell(StageEvent(EventKind.PLACE, place_id))
+        place_id = (
+            self._add_topic(title.strip(), parent_id) if kind is stage.PlaceKind.THREAD else self._add_group(title)
+        )
+        self._audience.tell(stage.StageEvent(stage.EventKind.PLACE, place_id))
         return self._place(place_id, self._world.locations[place_id])
 
     def _add_group(self, title: str) -> str:
-        kind = ChatType.GROUP if self.faults.switch("basic_groups") else ChatType.SUPERGROUP
+        kind = world.ChatType.GROUP if self.faults.switch("basic_groups") else world.ChatType.SUPERGROUP
         chat = self._world.add_group(title.strip(), kind)
         by, bot = self._somebody(), self._world.bot
         joined = self._world.add_message(chat, by, service={"new_chat_members": [bot.as_json()]})
         self._tell_membership(chat, by, before="left", after="member")
         self.server.tell_bot("message", chat, joined)
-        return self._world.add_location(PlaceKind.GROUP, chat)
+        return self._world.add_location(stage.PlaceKind.GROUP, chat)
 
-    def add_channel(self, title: str, *, discussed_in: str | None = None) -> Place:
+    def add_channel(self, title: str, *, discussed_in: str | None = None) -> stage.Place:
         """Add a channel of which the bot is an administrator. The group `discussed_in` gets each of its posts."""
-        chat = self._world.add_group(title, ChatType.CHANNEL)
+        chat = self._world.add_group(title, world.ChatType.CHANNEL)
         if discussed_in is not None:
             chat.discussed_in = self._location(discussed_in).chat_id
         self._tell_membership(chat, self._somebody(), before="left", after="administrator")
-        place_id = self._world.add_location(PlaceKind.GROUP, chat)
-        self._audience.tell(StageEvent(EventKind.PLACE, place_id))
+        place_id = self._world.add_location(stage.PlaceKind.GROUP, chat)
+        self._audience.tell(stage.StageEvent(stage.EventKind.PLACE, place_id))
         return self._place(place_id, self._world.locations[place_id])
 
     def _add_topic(self, title: str, parent_id: str | None) -> str:
         location = self._world.locations.get(parent_id or "")
-        if location is None or location.kind is PlaceKind.THREAD:
+        if location is None or location.kind is stage.PlaceKind.THREAD:
             raise ValueError("a topic needs the group it is in, or the chat with the bot")
         chat = self._world.chats[location.chat_id]
-        if chat.type is ChatType.GROUP:
+        if chat.type is world.ChatType.GROUP:
             chat = self.server.upgrade(chat)
         by = chat.user or self._somebody()
         topic, created = self._world.add_topic(chat, title, by, is_name_implicit=chat.user is not None)
         self.server.tell_bot("message", chat, created)
-        return self._world.add_location(PlaceKind.THREAD, chat, topic.id)
+        return self._world.add_location(stage.PlaceKind.THREAD, chat, topic.id)
 
     def delete_topic(self, place_id: str) -> None:
         """Delete a topic, with all that was said in it."""
         location = self._world.locations.pop(place_id)
         del self._world.chats[location.chat_id].topics[location.thread_id or 0]
-        self._audience.tell(StageEvent(EventKind.PLACE, place_id))
+        self._audience.tell(stage.StageEvent(stage.EventKind.PLACE, place_id))
 
     async def say(
         self,
@@ -198,8 +178,8 @@ class TelegramEmulator:
         *,
         mention_bot: bool = False,
         reply_to: str | None = None,
-        files: Sequence[SharedFile] = (),
-    ) -> Said:
+        files: Sequence[stage.SharedFile] = (),
+    ) -> stage.Said:
         """Write as a person. Text for more than one message is cut, as a client would; the first is returned.
 
         Files are messages of their own, the words below the first of them."""
@@ -212,7 +192,7 @@ class TelegramEmulator:
             captions = chain([with_found(content)], repeat(FormattedText()))
             said = [
                 self._speak(user, place_id, location, caption, reply_to=reply_to, media=media, files=(name,))
-                for caption, (media, name) in zip(captions, shared(self._world, files, album), strict=False)
+                for caption, (media, name) in zip(captions, world.shared(self._world, files, album), strict=False)
             ]
             return said[0]
         parts = [content]
@@ -224,16 +204,16 @@ class TelegramEmulator:
 
     def _speak(
         self,
-        user: TelegramUser,
+        user: world.TelegramUser,
         place_id: str,
-        location: Location,
+        location: world.Location,
         content: FormattedText,
         *,
         reply_to: str | None = None,
-        media: Json | None = None,
+        media: world.Json | None = None,
         files: tuple[str, ...] = (),
-        origin: Json | None = None,
-    ) -> Said:
+        origin: world.Json | None = None,
+    ) -> stage.Said:
         chat = self._world.chats[location.chat_id]
         if chat.user is not None and chat.user.id != user.id:
             raise ValueError("this direct chat is somebody else's")
@@ -249,13 +229,13 @@ class TelegramEmulator:
             files=files,
             origin=origin,
         )
-        self.server.show(EventKind.SAID, chat, message)
+        self.server.show(stage.EventKind.SAID, chat, message)
         if self._is_seen_by_bot(chat, message):
-            self.server.tell_bot("channel_post" if chat.type is ChatType.CHANNEL else "message", chat, message)
+            self.server.tell_bot("channel_post" if chat.type is world.ChatType.CHANNEL else "message", chat, message)
         self.server.discuss(chat, message)
         return self._world.said(chat, message, place_id)
 
-    async def share(self, person_id: str, message_id: str, place_id: str, to_id: str, text: str = "") -> Said:
+    async def share(self, person_id: str, message_id: str, place_id: str, to_id: str, text: str = "") -> stage.Said:
         """Forward a message after one with the words, without its buttons and what it answered."""
         user, location = self._user(person_id), self._location(to_id)
         _, message = self._message(message_id, place_id)
@@ -270,18 +250,18 @@ class TelegramEmulator:
         if not content.text:
             raise ValueError("an empty message cannot be sent")
         message.content, message.edited_at = content, int(self._world.now())
-        self.server.show(EventKind.EDITED, chat, message)
+        self.server.show(stage.EventKind.EDITED, chat, message)
         if message.sender.id != self._world.bot.id and self._is_seen_by_bot(chat, message):
-            kind = "edited_channel_post" if chat.type is ChatType.CHANNEL else "edited_message"
+            kind = "edited_channel_post" if chat.type is world.ChatType.CHANNEL else "edited_message"
             self.server.tell_bot(kind, chat, message)
 
     async def delete(self, message_id: str, place_id: str) -> None:
         """Delete a message; the bot hears nothing of it, for Telegram has no update for deletions."""
         chat, message = self._message(message_id, place_id)
         del chat.messages[message.id]
-        self.server.show(EventKind.DELETED, chat, message)
+        self.server.show(stage.EventKind.DELETED, chat, message)
 
-    def said(self, place_id: str) -> Sequence[Said]:
+    def said(self, place_id: str) -> Sequence[stage.Said]:
         location = self._location(place_id)
         chat = self._world.chats[location.chat_id]
         return [
@@ -296,7 +276,7 @@ class TelegramEmulator:
             self.server.stop_draft(place_id)
             return
         _, message = self._message(message_id, place_id)
-        if all(button.id != button_id for button in buttons_of(message)):
+        if all(button.id != button_id for button in world.buttons_of(message)):
             raise ValueError("the message shows no such button")
         self.press(person_id, place_id, message_id, button_id)
 
@@ -304,11 +284,11 @@ class TelegramEmulator:
         """Set the language of the person's client, of which Telegram tells the first part."""
         self._world.set_language(self._user(person_id), language)
 
-    def menu(self, person_id: str, place_id: str) -> Sequence[MenuEntry]:
+    def menu(self, person_id: str, place_id: str) -> Sequence[stage.MenuEntry]:
         """List the commands; Telegram knows nothing of arguments."""
         user, chat = self._user(person_id), self._world.chats[self._location(place_id).chat_id]
         shown = self.server.commands.shown(user, chat)
-        return [MenuEntry(command.name, command.description) for command in shown]
+        return [stage.MenuEntry(command.name, command.description) for command in shown]
 
     @property
     def menu_traffic(self) -> tuple[int, int]:
@@ -326,14 +306,14 @@ class TelegramEmulator:
     async def suggest(self, person_id: str, place_id: str, name: str, typed: str) -> Sequence[str]:
         raise ValueError("Telegram asks no bot what a command could be followed by")
 
-    def file(self, message_id: str, place_id: str, number: int) -> SharedFile:
+    def file(self, message_id: str, place_id: str, number: int) -> stage.SharedFile:
         _, message = self._message(message_id, place_id)
         stored = self._world.file_of(message)
         if stored is None or number != 0:  # a message of Telegram has one file at most
             raise KeyError("no such file")
-        return SharedFile(stored.name, stored.mime_type, stored.content)
+        return stage.SharedFile(stored.name, stored.mime_type, stored.content)
 
-    def events(self) -> AsyncIterator[StageEvent]:
+    def events(self) -> AsyncIterator[stage.StageEvent]:
         return self._audience.listen()
 
     async def cut_connections(self) -> None:
@@ -341,10 +321,10 @@ class TelegramEmulator:
 
     # --- what only Telegram has
 
-    def upgrade_group(self, place_id: str) -> Place:
+    def upgrade_group(self, place_id: str) -> stage.Place:
         """Turn a basic group into a supergroup: new chat id, two service messages, errors for the old id."""
         chat = self._world.chats[self._location(place_id).chat_id]
-        if chat.type is not ChatType.GROUP:
+        if chat.type is not world.ChatType.GROUP:
             raise ValueError("only a basic group can become a supergroup")
         self.server.upgrade(chat)
         return self._place(place_id, self._world.locations[place_id])
@@ -386,10 +366,10 @@ class TelegramEmulator:
         length = utf16_length(bot.first_name)
         return FormattedText(f"{bot.first_name} {text}", (Entity("text_mention", 0, length, user_id=bot.id),))
 
-    def _is_seen_by_bot(self, chat: Chat, message: TelegramMessage) -> bool:
+    def _is_seen_by_bot(self, chat: world.Chat, message: world.TelegramMessage) -> bool:
         if chat.is_lost or (message.sender.is_bot and not self.faults.switch("bot_to_bot")):
             return False
-        if chat.type in (ChatType.PRIVATE, ChatType.CHANNEL) or not self.faults.switch("privacy"):
+        if chat.type in (world.ChatType.PRIVATE, world.ChatType.CHANNEL) or not self.faults.switch("privacy"):
             return True
         bot, text = self._world.bot, message.content.text
         target = chat.messages.get(message.reply_to) if message.reply_to else None
@@ -399,7 +379,7 @@ class TelegramEmulator:
             return False
         return f"@{bot.username}".lower() in text.lower() or ("@" not in text and chat.last_bot_id == bot.id)
 
-    def _tell_membership(self, chat: Chat, by: TelegramUser, *, before: str, after: str) -> None:
+    def _tell_membership(self, chat: world.Chat, by: world.TelegramUser, *, before: str, after: str) -> None:
         bot = self._world.bot.as_json()
         payload = {
             "chat": chat.as_json(),
@@ -410,40 +390,40 @@ class TelegramEmulator:
         }
         self.updates.put("my_chat_member", payload, lane=chat.id)
 
-    def _somebody(self) -> TelegramUser:
+    def _somebody(self) -> world.TelegramUser:
         """Return the one who sets up groups: the first person there is."""
         return next((user for user in self._world.users.values() if not user.is_bot), self._world.bot)
 
-    def _user(self, person_id: str) -> TelegramUser:
+    def _user(self, person_id: str) -> world.TelegramUser:
         user = self._world.users.get(int(person_id)) if person_id.isdecimal() else None
         if user is None or user.id == self._world.bot.id:
             raise ValueError("there is no such person")
         return user
 
-    def _location(self, place_id: str) -> Location:
+    def _location(self, place_id: str) -> world.Location:
         location = self._world.locations.get(place_id)
         if location is None:
             raise ValueError("there is no such place")
         return location
 
-    def _message(self, message_id: str, place_id: str) -> tuple[Chat, TelegramMessage]:
+    def _message(self, message_id: str, place_id: str) -> tuple[world.Chat, world.TelegramMessage]:
         chat = self._world.chats[self._location(place_id).chat_id]
         message = chat.messages.get(int(message_id)) if message_id.isdecimal() else None
         if message is None:
             raise ValueError("there is no such message")
         return chat, message
 
-    def _place(self, place_id: str, location: Location) -> Place:
+    def _place(self, place_id: str, location: world.Location) -> stage.Place:
         chat = self._world.chats[location.chat_id]
         person_id = None if chat.user is None else str(chat.user.id)
         if location.thread_id is None:
             name = chat.title if chat.user is None else chat.user.first_name
-            return Place(place_id, location.kind, name, str(chat.id), person_id=person_id)
+            return stage.Place(place_id, location.kind, name, str(chat.id), person_id=person_id)
         title, address = chat.topics[location.thread_id].name, f"{chat.id}/{location.thread_id}"
         parent_id = self._world.place_id(chat.id)
-        return Place(place_id, location.kind, title, address, parent_id=parent_id, person_id=person_id)
+        return stage.Place(place_id, location.kind, title, address, parent_id=parent_id, person_id=person_id)
 
 
-def _membership(bot: Json, status: str) -> Json:
-    shape: Json = {"status": status, "user": bot}
+def _membership(bot: world.Json, status: str) -> world.Json:
+    shape: world.Json = {"status": status, "user": bot}
     return shape | {"until_date": 0} if status == "kicked" else shape

@@ -33,15 +33,7 @@ from gateway.contracts.access import OwnerCode
 from gateway.contracts.errors import ConfigError, TrivetError
 from gateway.contracts.sessions import GrantRole
 from gateway.limits import OWNER_CODE_CHARS, OWNER_CODE_TTL_S
-from gateway.ops.cli.common import (
-    ConfigOption,
-    become_role,
-    checked_store,
-    loaded_and_warned,
-    private_file,
-    say,
-    typed_answer,
-)
+from gateway.ops.cli import common
 from gateway.ops.doctor import CheckResult, CheckState, as_table
 from gateway.ops.init.questions import configuration_text, slack_manifest_link
 from gateway.ops.supervisor.plan import UpOptions
@@ -67,7 +59,7 @@ log = logging.getLogger("trivet.up")
 
 
 def init(
-    config: ConfigOption = None,
+    config: common.ConfigOption = None,
     no_start: Annotated[bool, typer.Option("--no-start", help="Only write the file; do not ask to start.")] = False,
 ) -> None:
     """Ask for tokens and a model, try each of them, write the configuration file, and start."""
@@ -85,7 +77,7 @@ def init(
         blank.touch()
         interview = Interview(_Typed(), AnswerChecks(blank, environ))
         answers = interview.held(str(path))
-    with private_file(path, "--config") as file:
+    with common.private_file(path, "--config") as file:
         file.write(configuration_text(answers).encode())
     interview.show_what_next(str(path))
     if interview.has_bot and not no_start and _is_wanted("Start it now?"):
@@ -103,15 +95,15 @@ def _is_wanted(asks: str) -> bool:
 class _Typed:
     """`interview.Terminal` on this process's own terminal."""
 
-    show = staticmethod(say)
-    ask = staticmethod(typed_answer)
+    show = staticmethod(common.say)
+    ask = staticmethod(common.typed_answer)
 
 
 # `trivet up`, `trivet channels|agent|admin|chat`.
 
 
 def up(
-    config: ConfigOption = None,
+    config: common.ConfigOption = None,
     telegram: Annotated[
         str | None, typer.Option(metavar="TOKEN", help=f"Start with this bot of Telegram{_TOKENS}.")
     ] = None,
@@ -139,7 +131,7 @@ def up(
     given = {
         catalog()[key].variable: text for key, text in (tokens | ({"agent.model": model} if model else {})).items()
     }
-    loaded = loaded_and_warned(config, given)
+    loaded = common.loaded_and_warned(config, given)
     if (slack_bot or slack_app) and loaded.settings.channels.slack.missing:
         raise ConfigError(
             "an app of Slack needs two tokens, --slack-bot xoxb-… and --slack-app xapp-…; this link makes an app: "
@@ -149,12 +141,12 @@ def up(
     if tokens or sys.stdout.isatty():
         given |= introduced(loaded)
     if single:
-        become_role(loaded, "gateway.ops.supervisor.single", given=given)
-    become_role(loaded, "gateway.ops.supervisor", options.as_text(), given=given)
+        common.become_role(loaded, "gateway.ops.supervisor.single", given=given)
+    common.become_role(loaded, "gateway.ops.supervisor", options.as_text(), given=given)
 
 
 def _typed(key: str) -> str:
-    text = typed_answer(key, is_secret=True)
+    text = common.typed_answer(key, is_secret=True)
     if not text:
         raise ConfigError(f"no {key} was typed")
     return text
@@ -203,13 +195,13 @@ def introduced(loaded: Loaded) -> Mapping[str, str]:
         raise ConfigError("\n".join(f"{each.name}: {each.seen}; {each.remedy}" for each in refused))
     bots = [each for each in found if each.link]
     for line in _bot_lines(bots):
-        say(line)
+        common.say(line)
     if rest := [each for each in found if each.state is not CheckState.OK]:
-        say(as_table(rest))
-    say(f"model      {_model_line(settings)}")
+        common.say(as_table(rest))
+    common.say(f"model      {_model_line(settings)}")
     token = "http.admin_token" if settings.http.admin_token else f"in {settings.data_dir}/admin-token"
-    say(f"dashboard  http://{at(settings.http.host, settings.http.port)} (the token to sign in with is {token})")
-    say(f"data       {settings.data_dir}")
+    common.say(f"dashboard  http://{at(settings.http.host, settings.http.port)} (the token to sign in with is {token})")
+    common.say(f"data       {settings.data_dir}")
     if asyncio.run(_has_admin(settings)):
         return {}
     code = SystemClock().code(OWNER_CODE_CHARS)
@@ -247,7 +239,7 @@ async def _has_admin(settings: Settings) -> bool:
     if settings.access.admins:
         return True
     try:
-        async with checked_store(settings) as store:
+        async with common.checked_store(settings) as store:
             return any(grant.role is GrantRole.ADMIN for grant in await store.access.grants())
     except TrivetError:  # the agent looks again when the code is used
         return False
@@ -255,27 +247,27 @@ async def _has_admin(settings: Settings) -> bool:
 
 def channels(
     names: Annotated[list[str] | None, typer.Argument(help="Only these channels; all enabled ones by default.")] = None,
-    config: ConfigOption = None,
+    config: common.ConfigOption = None,
 ) -> None:
     """Hold the connections to the platforms."""
-    loaded = loaded_and_warned(config)
+    loaded = common.loaded_and_warned(config)
     known = loaded.settings.channels.each()
     for name in names or ():
         if name not in known:
             raise ConfigError(f"there is no channel {name!r}: choose from {', '.join(known)}")
-    become_role(loaded, "channels", *(names or ()))
+    common.become_role(loaded, "channels", *(names or ()))
 
 
-def agent(config: ConfigOption = None) -> None:
+def agent(config: common.ConfigOption = None) -> None:
     """Answer messages."""
-    become_role(loaded_and_warned(config), "agent")
+    common.become_role(common.loaded_and_warned(config), "agent")
 
 
-def admin(config: ConfigOption = None) -> None:
+def admin(config: common.ConfigOption = None) -> None:
     """Serve the operator's API and metrics."""
-    become_role(loaded_and_warned(config), "gateway.ops.admin")
+    common.become_role(common.loaded_and_warned(config), "gateway.ops.admin")
 
 
-def chat(config: ConfigOption = None) -> None:
+def chat(config: common.ConfigOption = None) -> None:
     """Talk to the agent in this terminal; where no Trivet is running, an agent is started for the talk."""
-    become_role(loaded_and_warned(config), "gateway.ops.supervisor.chat")
+    common.become_role(common.loaded_and_warned(config), "gateway.ops.supervisor.chat")
