@@ -99,26 +99,15 @@ Ids = tuple[Annotated[str, BeforeValidator(_in_text)], ...]
 class ChannelAccess(Section):
     """The people who may talk to the agent on one platform, besides those whom admins let in."""
 
-    default: StrangerRule | None = Field(
-        default=None, description="What a stranger may do on this platform. Empty: as access.default."
-    )
-    users: Ids = Field(
-        default=(),
-        description="Ids of people who are members without being let in; of a Slack with several workspaces, their "
-        "session keys.",
-        json_schema_extra=expecting(_IDS),
-    )
-    blocked: Ids = Field(
-        default=(),
-        description="Ids of people who are not heard, whatever else is said of them.",
-        json_schema_extra=expecting(_IDS),
-    )
-    places: Ids = Field(
-        default=(),
-        description="Ids of the chats, channels, servers and workspaces where the agent speaks, beside direct messages "
-        "and the places that have an audience of their own. Empty: wherever it is.",
-        json_schema_extra=expecting(_IDS),
-    )
+    default: StrangerRule | None = None
+    """What a stranger may do on this platform. Empty: as access.default."""
+    users: Ids = Field(default=(), json_schema_extra=expecting(_IDS))
+    """Ids of people who are members without being let in; of a Slack with several workspaces, their session keys."""
+    blocked: Ids = Field(default=(), json_schema_extra=expecting(_IDS))
+    """Ids of people who are not heard, whatever else is said of them."""
+    places: Ids = Field(default=(), json_schema_extra=expecting(_IDS))
+    """Ids of the chats, channels, servers and workspaces where the agent speaks, beside direct messages and the places
+    that have an audience of their own. Empty: wherever it is."""
 
     @property
     def policy(self) -> ChannelPolicy:
@@ -129,32 +118,18 @@ class ChannelAccess(Section):
 class PlaceSetting(Section):
     """The differences of one place."""
 
-    audience: Audience | None = Field(
-        default=None,
-        description="Whom the agent listens to there, of those who may talk to it: everybody, members, admins, nobody. "
-        "Empty: as in the server or workspace that the place belongs to, else everybody.",
-    )
-    guests: bool | None = Field(
-        default=None,
-        description="Whether strangers may talk to it there, as guests with the limits of guests. Empty: as around it, "
-        "else no.",
-    )
-    tools: PlaceTools | None = Field(
-        default=None,
-        description="The tools that may be used there at most, whoever asks. Empty: what the policy allows.",
-        json_schema_extra=expecting(_TOOLS),
-    )
-    profile: PlaceProfile | None = Field(
-        default=None,
-        description="Who the agent is there, until somebody chooses with /agent. Empty: as around it.",
-        json_schema_extra=expecting(_PROFILE),
-    )
-    roles: PlaceRoles | None = Field(
-        default=None,
-        description="Ids of roles of a Discord server: strangers who have one of these may talk to it there, as guests "
-        "with the limits of guests, and no other strangers. Empty: as around it, else roles do not matter.",
-        json_schema_extra=expecting(_ROLES),
-    )
+    audience: Audience | None = None
+    """Whom the agent listens to there, of those who may talk to it: everybody, members, admins, nobody. Empty: as in
+    the server or workspace that the place belongs to, else everybody."""
+    guests: bool | None = None
+    """Whether strangers may talk to it there, as guests with the limits of guests. Empty: as around it, else no."""
+    tools: PlaceTools | None = Field(default=None, json_schema_extra=expecting(_TOOLS))
+    """The tools that may be used there at most, whoever asks. Empty: what the policy allows."""
+    profile: PlaceProfile | None = Field(default=None, json_schema_extra=expecting(_PROFILE))
+    """Who the agent is there, until somebody chooses with /agent. Empty: as around it."""
+    roles: PlaceRoles | None = Field(default=None, json_schema_extra=expecting(_ROLES))
+    """Ids of roles of a Discord server: strangers who have one of these may talk to it there, as guests with the limits
+    of guests, and no other strangers. Empty: as around it, else roles do not matter."""
 
     @property
     def rule(self) -> PlaceRule:
@@ -166,37 +141,30 @@ class AccessSettings(Section):
     """The people who may talk to the agent."""
 
     admins: tuple[Key, ...] = Field(
-        default=(),
-        description='Session keys of admins, such as ["telegram:123456789"].',
-        json_schema_extra=expecting('a list of session keys such as ["telegram:123456789"]'),
+        default=(), json_schema_extra=expecting('a list of session keys such as ["telegram:123456789"]')
     )
+    """Session keys of admins, such as ["telegram:123456789"]."""
     notify: tuple[Key, ...] = Field(
-        default=(),
-        description="Session keys of those admins who are told, with buttons to let in and to refuse, when a stranger "
-        "asks to be let in. Each hears it where he wrote to the agent last in a direct message. Empty: all admins.",
-        json_schema_extra=expecting('a list of session keys such as ["telegram:123456789"]'),
+        default=(), json_schema_extra=expecting('a list of session keys such as ["telegram:123456789"]')
     )
+    """Session keys of those admins who are told, with buttons to let in and to refuse, when a stranger asks to be let
+    in. Each hears it where he wrote to the agent last in a direct message. Empty: all admins."""
     owner_code: Annotated[Secret, AfterValidator(_checked_owner_code)] = Field(
-        default=None,
-        description="The one-time code of `trivet up`, digested, and when it ends: who sends it first in a direct "
-        "message is admin, while nobody else is. `trivet up` sets it for its roles.",
-        json_schema_extra=expecting("empty or a SHA-256 in hexadecimal, a colon and Unix milliseconds"),
+        default=None, json_schema_extra=expecting("empty or a SHA-256 in hexadecimal, a colon and Unix milliseconds")
     )
-    default: StrangerRule = Field(
-        default=StrangerRule.PAIRING,
-        description="What a stranger may do: talk (open), ask for a code that an admin approves (pairing), nothing "
-        "(closed).",
-    )
+    """The one-time code of `trivet up`, digested, and when it ends: who sends it first in a direct message is admin,
+    while nobody else is. `trivet up` sets it for its roles."""
+    default: StrangerRule = StrangerRule.PAIRING
+    """What a stranger may do: talk (open), ask for a code that an admin approves (pairing), nothing (closed)."""
     telegram: ChannelAccess = ChannelAccess()
     discord: ChannelAccess = ChannelAccess()
     slack: ChannelAccess = ChannelAccess()
     places: Mapping[PlaceName, PlaceSetting] = Field(
-        default={},
-        description='What is different in single places: tables such as [access.places."telegram:-100456"], '
-        '[access.places."discord:<server or channel>"] or [access.places."slack:C024BE91L"] with audience, guests, '
-        "tools, profile and roles. A thread has what its channel has. What admins change while it runs wins over them.",
-        json_schema_extra=expecting('tables named by places, such as "telegram:-100456"'),
+        default={}, json_schema_extra=expecting('tables named by places, such as "telegram:-100456"')
     )
+    """What is different in single places: tables such as [access.places."telegram:-100456"],
+    [access.places."discord:<server or channel>"] or [access.places."slack:C024BE91L"] with audience, guests, tools,
+    profile and roles. A thread has what its channel has. What admins change while it runs wins over them."""
 
     def each(self) -> dict[str, ChannelAccess]:
         """Return every platform by its name."""

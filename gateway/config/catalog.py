@@ -14,6 +14,7 @@ from annotated_types import Ge, Le
 from pydantic import BaseModel, SecretStr, TypeAdapter
 from pydantic.fields import FieldInfo
 
+from gateway.config.section import Section
 from gateway.config.settings import Settings
 
 ENV_PREFIX: Final = "TRIVET_"
@@ -26,15 +27,12 @@ class Setting:
 
     key: str
     field: FieldInfo
+    description: str
 
     @property
     def variable(self) -> str:
         """Return the name in the environment."""
         return ENV_PREFIX + self.key.replace(".", ENV_DOT).upper()
-
-    @property
-    def description(self) -> str:
-        return self.field.description or ""
 
     @property
     def is_secret(self) -> bool:
@@ -59,7 +57,7 @@ class Setting:
         name, _, key = path.partition(".")
         TypeAdapter(name_kind).validate_python(name)
         field = kind.model_fields.get(key)
-        return Setting(f"{self.key}.{path}", field) if field else None
+        return Setting(f"{self.key}.{path}", field, kind.meanings()[key]) if field else None
 
     def entry_keys(self, name: str) -> tuple[str, ...]:
         """Return every key that the entry `name` can have, in full."""
@@ -132,13 +130,14 @@ def variables() -> Mapping[str, Setting]:
     return {setting.variable: setting for setting in catalog().values()}
 
 
-def _leaves(section: type[BaseModel], prefix: str) -> Iterator[Setting]:
+def _leaves(section: type[Section], prefix: str) -> Iterator[Setting]:
+    meanings = section.meanings()
     for name, field in section.model_fields.items():
         kind = field.annotation
-        if isinstance(kind, type) and issubclass(kind, BaseModel):
+        if isinstance(kind, type) and issubclass(kind, Section):
             yield from _leaves(kind, f"{prefix}{name}.")
         else:
-            yield Setting(prefix + name, field)
+            yield Setting(prefix + name, field, meanings[name])
 
 
 def _members(annotation: object) -> tuple[object, ...]:

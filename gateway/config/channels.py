@@ -59,26 +59,18 @@ PublicKey = Annotated[str, StringConstraints(pattern=r"^([0-9a-fA-F]{64})?$")]
 class ChannelAccount(Section):
     """The settings that all accounts of all platforms share."""
 
-    enabled: bool | None = Field(
-        default=None, description="Whether the channel is connected. Empty: true if all its tokens are there."
-    )
-    unknown_sends: UnknownSends = Field(
-        default=UnknownSends.MARK,
-        description="A message that may have arrived and cannot be looked up: send it again under a line that says so "
-        "(mark), send it again as it is (resend), or leave it (drop).",
-    )
-    streaming: Literal["auto", "off"] = Field(
-        default="auto",
-        description="Show an answer while it is being made (auto), as fast as the platform likes it, or only when it "
-        "is whole (off).",
-    )
+    enabled: bool | None = None
+    """Whether the channel is connected. Empty: true if all its tokens are there."""
+    unknown_sends: UnknownSends = UnknownSends.MARK
+    """A message that may have arrived and cannot be looked up: send it again under a line that says so (mark), send it
+    again as it is (resend), or leave it (drop)."""
+    streaming: Literal["auto", "off"] = "auto"
+    """Show an answer while it is being made (auto), as fast as the platform likes it, or only when it is whole
+    (off)."""
 
-    bots: Ids = Field(
-        default=(),
-        description="Ids of other bots that are heard when they speak to Trivet; they have to be let in like people. "
-        "Until a person speaks again, a place hears a few messages of theirs only. All other bots are ignored.",
-        json_schema_extra=expecting("a list of ids of bots"),
-    )
+    bots: Ids = Field(default=(), json_schema_extra=expecting("a list of ids of bots"))
+    """Ids of other bots that are heard when they speak to Trivet; they have to be let in like people. Until a person
+    speaks again, a place hears a few messages of theirs only. All other bots are ignored."""
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -103,31 +95,21 @@ class ChannelAccount(Section):
 class TelegramAccount(ChannelAccount):
     """One bot of Telegram, by its Bot API."""
 
-    token: Secret = Field(default=None, description="The token that @BotFather gave.")
-    api_base: Annotated[WebUrl, AfterValidator(bare)] = Field(
-        default="https://api.telegram.org",
-        description="Address of the Bot API, without /bot. To move a bot to a server of your own, call logOut on the "
-        "old one first.",
-    )
-    mode: Literal["polling", "webhook"] = Field(
-        default="polling", description="How updates come in; webhook needs http.public_url."
-    )
-    placeholder: PlaceholderUse = Field(
-        default=PlaceholderUse.AUTO,
-        description="Send a placeholder and edit it, which a lost acknowledgement cannot double: for ten minutes "
-        "after one was lost (auto), always, or never.",
-    )
-    proxy: TelegramProxyUrl = Field(
-        default="",
-        description="Proxy for all calls to Telegram; socks5 needs the package socksio. Empty: what the environment "
-        "says, except for this machine.",
-        json_schema_extra=expecting(_proxy(*PROXY_SCHEMES, *SOCKS_SCHEMES)),
-    )
-    local_files: Path | None = Field(
-        default=None,
-        description="Folder in which a self-hosted Bot API server that runs with --local keeps what people send, as it "
-        "names it; nothing outside of it is read. Empty: files are fetched from api_base.",
-    )
+    token: Secret = None
+    """The token that @BotFather gave."""
+    api_base: Annotated[WebUrl, AfterValidator(bare)] = "https://api.telegram.org"
+    """Address of the Bot API, without /bot. To move a bot to a server of your own, call logOut on the old one first."""
+    mode: Literal["polling", "webhook"] = "polling"
+    """How updates come in; webhook needs http.public_url."""
+    placeholder: PlaceholderUse = PlaceholderUse.AUTO
+    """Send a placeholder and edit it, which a lost acknowledgement cannot double: for ten minutes after one was lost
+    (auto), always, or never."""
+    proxy: TelegramProxyUrl = Field(default="", json_schema_extra=expecting(_proxy(*PROXY_SCHEMES, *SOCKS_SCHEMES)))
+    """Proxy for all calls to Telegram; socks5 needs the package socksio. Empty: what the environment says, except for
+    this machine."""
+    local_files: Path | None = None
+    """Folder in which a self-hosted Bot API server that runs with --local keeps what people send, as it names it;
+    nothing outside of it is read. Empty: files are fetched from api_base."""
 
     @property
     def called_by(self) -> str:
@@ -137,44 +119,27 @@ class TelegramAccount(ChannelAccount):
 class DiscordAccount(ChannelAccount):
     """One bot of Discord, by its gateway and REST API."""
 
-    token: Secret = Field(default=None, description="The bot token of the application.")
-    api_base: Annotated[WebUrl, AfterValidator(bare)] = Field(
-        default="https://discord.com/api/v10",
-        description="Address of the REST API, with its version; the same for all accounts of a process.",
-    )
+    token: Secret = None
+    """The bot token of the application."""
+    api_base: Annotated[WebUrl, AfterValidator(bare)] = "https://discord.com/api/v10"
+    """Address of the REST API, with its version; the same for all accounts of a process."""
     gateway_url: Annotated[str, url_with(*WEBSOCKET_SCHEMES)] = Field(
-        default="",
-        description="Address of the gateway's websocket. Empty: ask the API.",
-        json_schema_extra=expecting("empty or a ws(s) URL"),
+        default="", json_schema_extra=expecting("empty or a ws(s) URL")
     )
-    shards: int = Field(
-        default=0,
-        ge=0,
-        le=SHARDS_MAX,
-        description="Connections to the gateway over which the bot's servers are spread. 0: as many as Discord "
-        "recommends.",
-    )
-    interactions: Literal["gateway", "http"] = Field(
-        default="gateway",
-        description="How slash commands and presses of buttons come in: over the gateway, or by HTTP to "
-        "<http.public_url>/webhooks/discord, which has to be the application's Interactions Endpoint URL.",
-    )
-    public_key: PublicKey = Field(
-        default="",
-        description="Public key of the application (General Information page); needed by interactions http.",
-        json_schema_extra=expecting(_A_KEY),
-    )
-    proxy: ProxyUrl = Field(
-        default="",
-        description="Proxy for all calls to Discord and for its gateway. Empty: none; the environment is not asked.",
-        json_schema_extra=expecting(_proxy(*PROXY_SCHEMES)),
-    )
+    """Address of the gateway's websocket. Empty: ask the API."""
+    shards: int = Field(default=0, ge=0, le=SHARDS_MAX)
+    """Connections to the gateway over which the bot's servers are spread. 0: as many as Discord recommends."""
+    interactions: Literal["gateway", "http"] = "gateway"
+    """How slash commands and presses of buttons come in: over the gateway, or by HTTP to
+    <http.public_url>/webhooks/discord, which has to be the application's Interactions Endpoint URL."""
+    public_key: PublicKey = Field(default="", json_schema_extra=expecting(_A_KEY))
+    """Public key of the application (General Information page); needed by interactions http."""
+    proxy: ProxyUrl = Field(default="", json_schema_extra=expecting(_proxy(*PROXY_SCHEMES)))
+    """Proxy for all calls to Discord and for its gateway. Empty: none; the environment is not asked."""
 
-    threads: Threads = Field(
-        default="off",
-        description="Whether a mention in a channel of a server begins a thread, in which the conversation goes on "
-        "without further mentions (mention), or is answered where it is (off).",
-    )
+    threads: Threads = "off"
+    """Whether a mention in a channel of a server begins a thread, in which the conversation goes on without further
+    mentions (mention), or is answered where it is (off)."""
 
     @property
     def called_by(self) -> str:
@@ -187,32 +152,24 @@ class DiscordAccount(ChannelAccount):
 class SlackAccount(ChannelAccount):
     """One app in one workspace of Slack, by Socket Mode or the Events API."""
 
-    bot_token: Secret = Field(default=None, description="Bot token (xoxb-…).")
-    app_token: Secret = Field(default=None, description="App-level token (xapp-…) for Socket Mode.")
-    signing_secret: Secret = Field(default=None, description="Signing secret; needed by mode events.")
-    api_base: Annotated[WebUrl, AfterValidator(_slashed)] = Field(
-        default="https://slack.com/api/", description="Address of the Web API."
-    )
-    mode: Literal["socket", "events"] = Field(
-        default="socket", description="How events come in; events (HTTP) needs http.public_url."
-    )
-    threads: Threads = Field(
-        default="off",
-        description="Whether a mention in a channel is answered in its own thread, in which the conversation goes on "
-        "without further mentions (mention), or in the channel (off).",
-    )
-    connections: int = Field(
-        default=2,
-        ge=1,
-        le=SOCKETS_MAX,
-        description="Sockets in mode socket. With two, one listens while Slack renews the other.",
-    )
-    proxy: ProxyUrl = Field(
-        default="",
-        description="Proxy for all calls to Slack and for its sockets. Empty: what the environment says, except for "
-        "this machine and what NO_PROXY names.",
-        json_schema_extra=expecting(_proxy(*PROXY_SCHEMES)),
-    )
+    bot_token: Secret = None
+    """Bot token (xoxb-…)."""
+    app_token: Secret = None
+    """App-level token (xapp-…) for Socket Mode."""
+    signing_secret: Secret = None
+    """Signing secret; needed by mode events."""
+    api_base: Annotated[WebUrl, AfterValidator(_slashed)] = "https://slack.com/api/"
+    """Address of the Web API."""
+    mode: Literal["socket", "events"] = "socket"
+    """How events come in; events (HTTP) needs http.public_url."""
+    threads: Threads = "off"
+    """Whether a mention in a channel is answered in its own thread, in which the conversation goes on without further
+    mentions (mention), or in the channel (off)."""
+    connections: int = Field(default=2, ge=1, le=SOCKETS_MAX)
+    """Sockets in mode socket. With two, one listens while Slack renews the other."""
+    proxy: ProxyUrl = Field(default="", json_schema_extra=expecting(_proxy(*PROXY_SCHEMES)))
+    """Proxy for all calls to Slack and for its sockets. Empty: what the environment says, except for this machine and
+    what NO_PROXY names."""
 
     @property
     def called_by(self) -> str:
@@ -225,22 +182,18 @@ class SlackAccount(ChannelAccount):
 class ApiAccount(ChannelAccount):
     """Programs that talk to the agent over HTTP: `trivet clients add` lets one in and prints its token."""
 
-    enabled: bool | None = Field(default=False, description="Whether programs may talk to the agent over HTTP.")
-    port: Annotated[int, Field(ge=1, le=65_535)] = Field(
-        default=8422,
-        description="Port of /api/v1/messages, the OpenAI-compatible /v1 and the MCP server /mcp, on the address of "
-        "http.webhook_host.",
-    )
-    key: Secret = Field(
-        default=None,
-        description="Key by which clients' tokens are recognised; all machines need the same. Empty: made in "
-        "data_dir/client-key, readable by its owner only.",
-    )
+    enabled: bool | None = False
+    """Whether programs may talk to the agent over HTTP."""
+    port: Annotated[int, Field(ge=1, le=65_535)] = 8422
+    """Port of /api/v1/messages, the OpenAI-compatible /v1 and the MCP server /mcp, on the address of
+    http.webhook_host."""
+    key: Secret = None
+    """Key by which clients' tokens are recognised; all machines need the same. Empty: made in data_dir/client-key,
+    readable by its owner only."""
     webhooks: tuple[WebUrl, ...] = Field(
-        default=(),
-        description="Addresses that answers may be sent to, where a client asks for it. Empty: none.",
-        json_schema_extra=expecting('a list of URLs such as ["https://example.org/hooks/trivet"]'),
+        default=(), json_schema_extra=expecting('a list of URLs such as ["https://example.org/hooks/trivet"]')
     )
+    """Addresses that answers may be sent to, where a client asks for it. Empty: none."""
 
     def _needed(self) -> tuple[str, ...]:
         return ()
@@ -277,32 +230,23 @@ class PluginAccount(ChannelAccount):
 class Telegram(TelegramAccount):
     """The first bot of Telegram, and further ones."""
 
-    accounts: Mapping[AccountName, TelegramAccount] = Field(
-        default={},
-        description="Further bots: tables such as [channels.telegram.accounts.support] with the same keys. Their "
-        "channel is called telegram.support, and so begin the session keys of their people.",
-        json_schema_extra=expecting(_A_NAME),
-    )
+    accounts: Mapping[AccountName, TelegramAccount] = Field(default={}, json_schema_extra=expecting(_A_NAME))
+    """Further bots: tables such as [channels.telegram.accounts.support] with the same keys. Their channel is called
+    telegram.support, and so begin the session keys of their people."""
 
 
 class Discord(DiscordAccount):
     """The first bot of Discord, and further ones."""
 
-    accounts: Mapping[AccountName, DiscordAccount] = Field(
-        default={},
-        description="Further bots: tables such as [channels.discord.accounts.support] with the same keys.",
-        json_schema_extra=expecting(_A_NAME),
-    )
+    accounts: Mapping[AccountName, DiscordAccount] = Field(default={}, json_schema_extra=expecting(_A_NAME))
+    """Further bots: tables such as [channels.discord.accounts.support] with the same keys."""
 
 
 class Slack(SlackAccount):
     """The first workspace of Slack, and further ones."""
 
-    accounts: Mapping[AccountName, SlackAccount] = Field(
-        default={},
-        description="Further workspaces: tables such as [channels.slack.accounts.sales] with the same keys.",
-        json_schema_extra=expecting(_A_NAME),
-    )
+    accounts: Mapping[AccountName, SlackAccount] = Field(default={}, json_schema_extra=expecting(_A_NAME))
+    """Further workspaces: tables such as [channels.slack.accounts.sales] with the same keys."""
 
 
 class ChannelSettings(Section):

@@ -37,40 +37,20 @@ RECEIVING_S_MAX: Final = 300.0  # half of a turn
 class AttachmentSettings(Section):
     """Files that people send: how large, how many."""
 
-    file_bytes_max: int = Field(
-        default=limits.ATTACHMENT_BYTES_MAX,
-        ge=1,
-        le=limits.ATTACHMENT_BYTES_CEILING,
-        description="Of a document or a video that somebody sends; larger ones are not fetched, and their author is "
-        "told. Telegram itself hands out 20 MB, a Bot API server of one's own, run with --local, any size.",
-    )
-    image_bytes_max: int = Field(
-        default=limits.ATTACHMENT_BYTES_MAX, ge=1, le=limits.ATTACHMENT_BYTES_MAX, description="The same for an image."
-    )
-    audio_bytes_max: int = Field(
-        default=limits.ATTACHMENT_BYTES_MAX,
-        ge=1,
-        le=limits.ATTACHMENT_BYTES_MAX,
-        description="The same for a voice message and other audio.",
-    )
-    text_tokens_max: int = Field(
-        default=SHOWN_TOKENS_MAX,
-        ge=SHOWN_TOKENS_LEAST,
-        description="Tokens that the texts of all files of one turn may take of a prompt; never more than a quarter of "
-        "it. The file tools read the rest.",
-    )
-    timeout_s: float = Field(
-        default=RECEIVING_S,
-        gt=0,
-        le=RECEIVING_S_MAX,
-        description="Seconds for fetching and reading all files of one turn. What is not there by then is left out.",
-    )
-    per_message_max: int = Field(
-        default=limits.ATTACHMENTS_MAX,
-        ge=0,
-        le=limits.ATTACHMENTS_MAX,
-        description="Files of one message that are fetched, those of what it quotes included; 0: none.",
-    )
+    file_bytes_max: int = Field(default=limits.ATTACHMENT_BYTES_MAX, ge=1, le=limits.ATTACHMENT_BYTES_CEILING)
+    """Of a document or a video that somebody sends; larger ones are not fetched, and their author is told. Telegram
+    itself hands out 20 MB, a Bot API server of one's own, run with --local, any size."""
+    image_bytes_max: int = Field(default=limits.ATTACHMENT_BYTES_MAX, ge=1, le=limits.ATTACHMENT_BYTES_MAX)
+    """The same for an image."""
+    audio_bytes_max: int = Field(default=limits.ATTACHMENT_BYTES_MAX, ge=1, le=limits.ATTACHMENT_BYTES_MAX)
+    """The same for a voice message and other audio."""
+    text_tokens_max: int = Field(default=SHOWN_TOKENS_MAX, ge=SHOWN_TOKENS_LEAST)
+    """Tokens that the texts of all files of one turn may take of a prompt; never more than a quarter of it. The file
+    tools read the rest."""
+    timeout_s: float = Field(default=RECEIVING_S, gt=0, le=RECEIVING_S_MAX)
+    """Seconds for fetching and reading all files of one turn. What is not there by then is left out."""
+    per_message_max: int = Field(default=limits.ATTACHMENTS_MAX, ge=0, le=limits.ATTACHMENTS_MAX)
+    """Files of one message that are fetched, those of what it quotes included; 0: none."""
 
 
 # The settings of memory.
@@ -79,16 +59,12 @@ class AttachmentSettings(Section):
 class MemorySettings(Section):
     """The agent's memory of a person beyond one conversation."""
 
-    enabled: bool = Field(
-        default=True,
-        description="Whether facts are kept and put before the model, with pieces of earlier conversations. Off: "
-        "nothing new is kept or used; /memory, /forget and /export still work.",
-    )
-    auto_consolidate: bool | None = Field(
-        default=None,
-        description="Whether a cheap model looks for lasting facts in what a compaction condensed and in a "
-        "conversation that /new closed. Empty: yes, unless the model is the demo model.",
-    )
+    enabled: bool = True
+    """Whether facts are kept and put before the model, with pieces of earlier conversations. Off: nothing new is kept
+    or used; /memory, /forget and /export still work."""
+    auto_consolidate: bool | None = None
+    """Whether a cheap model looks for lasting facts in what a compaction condensed and in a conversation that /new
+    closed. Empty: yes, unless the model is the demo model."""
 
 
 # The settings of cost-aware routing: which model answers an easy, a usual, a hard message.
@@ -97,10 +73,14 @@ class MemorySettings(Section):
 class RoutingSettings(Section):
     """Three tiers of models. A session with a model of its own is never routed."""
 
-    enabled: bool = Field(default=False, description="Choose the model by how hard a message looks.")
-    low: str = Field(default="", description="Model for greetings, look-ups, single steps. Empty: agent.model.")
-    medium: str = Field(default="", description="Model for what is neither easy nor hard. Empty: agent.model.")
-    high: str = Field(default="", description="Model for big tasks and long conversations. Empty: agent.model.")
+    enabled: bool = False
+    """Choose the model by how hard a message looks."""
+    low: str = ""
+    """Model for greetings, look-ups, single steps. Empty: agent.model."""
+    medium: str = ""
+    """Model for what is neither easy nor hard. Empty: agent.model."""
+    high: str = ""
+    """Model for big tasks and long conversations. Empty: agent.model."""
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -136,17 +116,14 @@ class ScheduleSettings(Section):
     """Reminders, scheduled tasks, the heartbeat."""
 
     time_zone: Annotated[str, AfterValidator(_known)] = Field(
-        default="UTC",
-        description="Time zone of everybody who has not said /remind zone.",
-        json_schema_extra=expecting("the name of a time zone such as Europe/Berlin"),
+        default="UTC", json_schema_extra=expecting("the name of a time zone such as Europe/Berlin")
     )
+    """Time zone of everybody who has not said /remind zone."""
     heartbeat_minutes: Annotated[int, AfterValidator(_rare)] = Field(
-        default=0,
-        ge=0,
-        description="How often /heartbeat on has the agent look, unasked, whether something is to be done; each look "
-        "is a turn that the admin who switched it on pays for. 0: nobody can switch it on.",
-        json_schema_extra=expecting(f"0, or {HEARTBEAT_MINUTES_MIN} and more"),
+        default=0, ge=0, json_schema_extra=expecting(f"0, or {HEARTBEAT_MINUTES_MIN} and more")
     )
+    """How often /heartbeat on has the agent look, unasked, whether something is to be done; each look is a turn that
+    the admin who switched it on pays for. 0: nobody can switch it on."""
 
 
 # The settings of plug-ins.
@@ -159,11 +136,10 @@ class PluginSettings(Section):
     """Packages of other people, which may do all that Trivet may."""
 
     enabled: tuple[PackageName, ...] = Field(
-        default=(),
-        description="Installed packages whose tools, commands, hooks and channels are loaded, in this order; nothing "
-        "else of them is imported. `trivet plugins` lists what is installed.",
-        json_schema_extra=expecting('a list of names of packages such as ["trivet-matrix"]'),
+        default=(), json_schema_extra=expecting('a list of names of packages such as ["trivet-matrix"]')
     )
+    """Installed packages whose tools, commands, hooks and channels are loaded, in this order; nothing else of them is
+    imported. `trivet plugins` lists what is installed."""
 
 
 # The settings of the scrubber and of the vault.
@@ -197,67 +173,51 @@ _KEY = expecting(f"a text of at least {KEY_CHARS_MIN} characters, such as `opens
 class VaultSettings(Section):
     """Secrets that a person sent, for tools, for a short while."""
 
-    enabled: bool = Field(
-        default=False,
-        description="Whether a secret in a person's message is kept, encrypted and for a short while, so that a tool "
-        "can be given it once a person approved that. The model never sees it. Off: what was removed is gone.",
-    )
-    ttl_s: int = Field(
-        default=600, ge=30, le=VAULT_TTL_S_MAX, description="Seconds after which a kept secret is forgotten."
-    )
-    uses_max: int = Field(
-        default=3, ge=1, le=VAULT_USES_MAX, description="Calls of a tool that one kept secret may be given to."
-    )
+    enabled: bool = False
+    """Whether a secret in a person's message is kept, encrypted and for a short while, so that a tool can be given it
+    once a person approved that. The model never sees it. Off: what was removed is gone."""
+    ttl_s: int = Field(default=600, ge=30, le=VAULT_TTL_S_MAX)
+    """Seconds after which a kept secret is forgotten."""
+    uses_max: int = Field(default=3, ge=1, le=VAULT_USES_MAX)
+    """Calls of a tool that one kept secret may be given to."""
     hosts: tuple[Origin, ...] = Field(
-        default=(),
-        description="Where web_fetch may send a kept secret as a header: hosts, by https on port 443, or origins such "
-        "as http://10.0.0.5:8080, which calls with such a secret, and no others, reach also where they are not on the "
-        "public web. Empty: nowhere.",
-        json_schema_extra=expecting('a list of hosts such as ["api.example.com", "http://10.0.0.5:8080"]'),
+        default=(), json_schema_extra=expecting('a list of hosts such as ["api.example.com", "http://10.0.0.5:8080"]')
     )
-    key: UnguessableKey = Field(
-        default=None,
-        description="What kept secrets are encrypted with; the same on all machines. Empty: generated into "
-        "data_dir/vault-key, readable by its owner only. Another key makes everything that was kept unreadable.",
-        json_schema_extra=_KEY,
-    )
+    """Where web_fetch may send a kept secret as a header: hosts, by https on port 443, or origins such as
+    http://10.0.0.5:8080, which calls with such a secret, and no others, reach also where they are not on the public
+    web. Empty: nowhere."""
+    key: UnguessableKey = Field(default=None, json_schema_extra=_KEY)
+    """What kept secrets are encrypted with; the same on all machines. Empty: generated into data_dir/vault-key,
+    readable by its owner only. Another key makes everything that was kept unreadable."""
 
 
 class ScrubSettings(Section):
     """The stand-ins for secrets, and the treatment of the messages that held them."""
 
-    delete_inbound: bool = Field(
-        default=False,
-        description="Delete a message that held a secret on its platform, once it is taken in without the secret. "
-        "Telegram: in private chats, and in groups where the bot may delete messages. Discord: in servers where it has "
-        "Manage Messages, never in direct messages. Slack lets an app delete its own messages only. Where it cannot "
-        "be done, the author is asked to do it.",
-    )
+    delete_inbound: bool = False
+    """Delete a message that held a secret on its platform, once it is taken in without the secret. Telegram: in private
+    chats, and in groups where the bot may delete messages. Discord: in servers where it has Manage Messages, never in
+    direct messages. Slack lets an app delete its own messages only. Where it cannot be done, the author is asked to do
+    it."""
 
-    placeholder_key: UnguessableKey = Field(
-        default=None,
-        description="What makes equal secrets of one chat equal placeholders; the same on all machines. Empty: "
-        "generated into data_dir/placeholder-key, readable by its owner only.",
-        json_schema_extra=_KEY,
-    )
+    placeholder_key: UnguessableKey = Field(default=None, json_schema_extra=_KEY)
+    """What makes equal secrets of one chat equal placeholders; the same on all machines. Empty: generated into
+    data_dir/placeholder-key, readable by its owner only."""
     rules_file: Annotated[Path, AfterValidator(resolved)] | None = Field(
-        default=None,
-        description="TOML file with your own secret formats, in Trivet's format or in gitleaks'; the same on all "
-        "machines. Needs the extra `rules`. `trivet scrub --check FILE` tries one.",
-        json_schema_extra=expecting("empty or a path"),
+        default=None, json_schema_extra=expecting("empty or a path")
     )
+    """TOML file with your own secret formats, in Trivet's format or in gitleaks'; the same on all machines. Needs the
+    extra `rules`. `trivet scrub --check FILE` tries one."""
     allowed_values: tuple[str, ...] = Field(
-        default=(),
-        description="Texts that look like secrets and are none, such as the key of a test account: they stay. What is "
-        "a secret of Trivet's own goes all the same.",
-        json_schema_extra=expecting('a list of texts such as ["AKIAIOSFODNN7EXAMPLE"]'),
+        default=(), json_schema_extra=expecting('a list of texts such as ["AKIAIOSFODNN7EXAMPLE"]')
     )
+    """Texts that look like secrets and are none, such as the key of a test account: they stay. What is a secret of
+    Trivet's own goes all the same."""
     allowed_places: tuple[str, ...] = Field(
-        default=(),
-        description="Where the rules of rules_file remove nothing: session keys as /where shows them, or their "
-        "beginnings, such as discord or slack:U1. Trivet's own rules apply everywhere.",
-        json_schema_extra=expecting('a list of session keys or their beginnings such as ["telegram:123"]'),
+        default=(), json_schema_extra=expecting('a list of session keys or their beginnings such as ["telegram:123"]')
     )
+    """Where the rules of rules_file remove nothing: session keys as /where shows them, or their beginnings, such as
+    discord or slack:U1. Trivet's own rules apply everywhere."""
     vault: VaultSettings = VaultSettings()
 
 
@@ -268,16 +228,14 @@ class TelemetrySettings(Section):
     """Traces for a collector."""
 
     otlp_endpoint: Annotated[str, url_with(*HTTP_SCHEMES), AfterValidator(bare)] = Field(
-        default="",
-        description="Collector that gets one trace for each turn, by OTLP over HTTP, such as http://127.0.0.1:4318; "
-        "/v1/traces is appended. Ids, names, counts and times, never a text. Needs the extra `otel`. Empty: off.",
-        json_schema_extra=expecting("empty or an http(s) URL"),
+        default="", json_schema_extra=expecting("empty or an http(s) URL")
     )
+    """Collector that gets one trace for each turn, by OTLP over HTTP, such as http://127.0.0.1:4318; /v1/traces is
+    appended. Ids, names, counts and times, never a text. Needs the extra `otel`. Empty: off."""
     otlp_headers: tuple[HeaderLine, ...] = Field(
-        default=(),
-        description="Headers of each call of the collector: a name, =, a value.",
-        json_schema_extra=expecting('a list of lines such as ["Authorization=Bearer …"]'),
+        default=(), json_schema_extra=expecting('a list of lines such as ["Authorization=Bearer …"]')
     )
+    """Headers of each call of the collector: a name, =, a value."""
 
     @property
     def headers(self) -> Mapping[str, str]:
@@ -307,44 +265,35 @@ EntryName = Annotated[str, AfterValidator(_checked_name)]
 class ModelEntry(Section):
     """One entry. A key goes to the address of its entry and nowhere else."""
 
-    model: str = Field(default="", description="Any litellm model name.")
+    model: str = ""
+    """Any litellm model name."""
     api_base: Annotated[str, url_with(*HTTP_SCHEMES), AfterValidator(bare)] = Field(
-        default="",
-        description="Address of the model's API. Empty: that of its provider.",
-        json_schema_extra=expecting("empty or an http(s) URL"),
+        default="", json_schema_extra=expecting("empty or an http(s) URL")
     )
-    api_key: Secret = Field(
-        default=None,
-        description="Key of the model's API. Empty: with an api_base none is sent, else that of its provider.",
-    )
+    """Address of the model's API. Empty: that of its provider."""
+    api_key: Secret = None
+    """Key of the model's API. Empty: with an api_base none is sent, else that of its provider."""
     api_key_file: Annotated[Path, AfterValidator(resolved)] | None = Field(
-        default=None,
-        description="File that holds the key instead; the agent role reads it when it starts.",
-        json_schema_extra=expecting("a path"),
+        default=None, json_schema_extra=expecting("a path")
     )
+    """File that holds the key instead; the agent role reads it when it starts."""
     temperature: Annotated[float, Field(ge=0, le=2)] | None = Field(
-        default=None,
-        description="Temperature of its answers; small work such as titles has its own. claude_sdk takes none.",
-        json_schema_extra=expecting("a number from 0 to 2"),
+        default=None, json_schema_extra=expecting("a number from 0 to 2")
     )
-    max_tokens: Annotated[int, Field(ge=1)] | None = Field(
-        default=None,
-        description="Tokens of one answer and the thinking before it, at most. Claude thinks less where they are few, "
-        "and not at all up to 1024. Empty: what the model allows.",
-    )
+    """Temperature of its answers; small work such as titles has its own. claude_sdk takes none."""
+    max_tokens: Annotated[int, Field(ge=1)] | None = None
+    """Tokens of one answer and the thinking before it, at most. Claude thinks less where they are few, and not at all
+    up to 1024. Empty: what the model allows."""
     reasoning_effort: Literal["", "none", "minimal", "low", "medium", "high"] = Field(
-        default="",
-        description="How long it thinks before an answer; about small work never longer than low.",
-        json_schema_extra=expecting("empty or one of none, minimal, low, medium, high"),
+        default="", json_schema_extra=expecting("empty or one of none, minimal, low, medium, high")
     )
-    context_budget: Annotated[int, Field(ge=0)] = Field(
-        default=0, description="Tokens that a prompt of this model and its answer are kept within. 0: as agent has it."
-    )
+    """How long it thinks before an answer; about small work never longer than low."""
+    context_budget: Annotated[int, Field(ge=0)] = 0
+    """Tokens that a prompt of this model and its answer are kept within. 0: as agent has it."""
     extra_headers: tuple[HeaderLine, ...] = Field(
-        default=(),
-        description="Headers of each call: a name, =, a value.",
-        json_schema_extra=expecting('a list of lines such as ["X-Tenant=…"]'),
+        default=(), json_schema_extra=expecting('a list of lines such as ["X-Tenant=…"]')
     )
+    """Headers of each call: a name, =, a value."""
 
     @property
     def headers(self) -> Mapping[str, str]:
@@ -399,13 +348,16 @@ def _of_a_host(url: str) -> str:
 class Webhook(Section):
     """An address that is called when something happens."""
 
-    url: Annotated[WebUrl, AfterValidator(_of_a_host)] = Field(description="Where to.")
-    secret: SecretStr = Field(min_length=limits.WEBHOOK_SECRET_CHARS_MIN, description="What calls are signed with.")
-    events: tuple[WebhookEvent, ...] = Field(default=tuple(WebhookEvent), min_length=1, description="What it is told.")
-    name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9._-]{0,64}$")] = Field(
-        default="", description="What it is called. Empty: the host of its address."
-    )
-    private: bool = Field(default=False, description="Whether the address may be in a private network.")
+    url: Annotated[WebUrl, AfterValidator(_of_a_host)]
+    """Where to."""
+    secret: SecretStr = Field(min_length=limits.WEBHOOK_SECRET_CHARS_MIN)
+    """What calls are signed with."""
+    events: tuple[WebhookEvent, ...] = Field(default=tuple(WebhookEvent), min_length=1)
+    """What it is told."""
+    name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9._-]{0,64}$")] = ""
+    """What it is called. Empty: the host of its address."""
+    private: bool = False
+    """Whether the address may be in a private network."""
 
     @property
     def called(self) -> str:

@@ -28,21 +28,12 @@ POT_USD: Final = 25.0  # what an operator can bear who looks once a day
 class Allowance(Section):
     """The allowance of one UTC day. Zero: no limit."""
 
-    tokens: Count = Field(
-        default=0,
-        description="Tokens of models, in and out, per UTC day: of each user, or of all in the pot. 0: no limit.",
-        json_schema_extra=expecting("a whole number, 0 or more"),
-    )
-    usd: Usd = Field(
-        default=0.0,
-        description="US dollars for models per UTC day: of each user, or of all in the pot. 0: no limit.",
-        json_schema_extra=expecting("a number of dollars, 0 or more"),
-    )
-    turns: Count = Field(
-        default=0,
-        description="Turns that ask a model per UTC day: of each user, or of all in the pot. 0: no limit.",
-        json_schema_extra=expecting("a whole number, 0 or more"),
-    )
+    tokens: Count = Field(default=0, json_schema_extra=expecting("a whole number, 0 or more"))
+    """Tokens of models, in and out, per UTC day: of each user, or of all in the pot. 0: no limit."""
+    usd: Usd = Field(default=0.0, json_schema_extra=expecting("a number of dollars, 0 or more"))
+    """US dollars for models per UTC day: of each user, or of all in the pot. 0: no limit."""
+    turns: Count = Field(default=0, json_schema_extra=expecting("a whole number, 0 or more"))
+    """Turns that ask a model per UTC day: of each user, or of all in the pot. 0: no limit."""
 
     @property
     def caps(self) -> Caps:
@@ -53,27 +44,17 @@ class Allowance(Section):
 class RoleAllowance(Section):
     """The differences of one role's users."""
 
-    tokens: Count | None = Field(
-        default=None,
-        description="Tokens per UTC day for each user of this role. 0: no limit. Empty: as limits.user.tokens.",
-        json_schema_extra=expecting("empty or a whole number, 0 or more"),
-    )
-    usd: Usd | None = Field(
-        default=None,
-        description="US dollars per UTC day for each user of this role. 0: no limit. Empty: as limits.user.usd.",
-        json_schema_extra=expecting("empty or a number of dollars, 0 or more"),
-    )
-    turns: Count | None = Field(
-        default=None,
-        description="Turns per UTC day for each user of this role. 0: no limit. Empty: as limits.user.turns.",
-        json_schema_extra=expecting("empty or a whole number, 0 or more"),
-    )
+    tokens: Count | None = Field(default=None, json_schema_extra=expecting("empty or a whole number, 0 or more"))
+    """Tokens per UTC day for each user of this role. 0: no limit. Empty: as limits.user.tokens."""
+    usd: Usd | None = Field(default=None, json_schema_extra=expecting("empty or a number of dollars, 0 or more"))
+    """US dollars per UTC day for each user of this role. 0: no limit. Empty: as limits.user.usd."""
+    turns: Count | None = Field(default=None, json_schema_extra=expecting("empty or a whole number, 0 or more"))
+    """Turns per UTC day for each user of this role. 0: no limit. Empty: as limits.user.turns."""
     messages_per_minute: PerMinute | None = Field(
-        default=None,
-        description="Messages a minute from each user of this role. 0: no limit. Empty: as limits.messages_per_minute; "
-        "of admins, no limit.",
-        json_schema_extra=expecting(f"empty or a whole number from 0 to {PER_MINUTE_MAX}"),
+        default=None, json_schema_extra=expecting(f"empty or a whole number from 0 to {PER_MINUTE_MAX}")
     )
+    """Messages a minute from each user of this role. 0: no limit. Empty: as limits.messages_per_minute; of admins, no
+    limit."""
 
     def over(self, general: Allowance) -> Allowance:
         """Return the day's limits as said here, else as said in general."""
@@ -83,21 +64,12 @@ class RoleAllowance(Section):
 class GuestAllowance(RoleAllowance):
     """Of guests, whom nobody knows: limited by default."""
 
-    tokens: Count | None = Field(
-        default=GUEST_TOKENS,
-        description="Tokens per UTC day for each guest; by default no more than limits.user.tokens. 0: no limit.",
-        json_schema_extra=expecting("a whole number, 0 or more"),
-    )
-    usd: Usd | None = Field(
-        default=GUEST_USD,
-        description="US dollars per UTC day for each guest; by default no more than limits.user.usd. 0: no limit.",
-        json_schema_extra=expecting("a number of dollars, 0 or more"),
-    )
-    turns: Count | None = Field(
-        default=GUEST_TURNS,
-        description="Turns per UTC day for each guest; by default no more than limits.user.turns. 0: no limit.",
-        json_schema_extra=expecting("a whole number, 0 or more"),
-    )
+    tokens: Count | None = Field(default=GUEST_TOKENS, json_schema_extra=expecting("a whole number, 0 or more"))
+    """Tokens per UTC day for each guest; by default no more than limits.user.tokens. 0: no limit."""
+    usd: Usd | None = Field(default=GUEST_USD, json_schema_extra=expecting("a number of dollars, 0 or more"))
+    """US dollars per UTC day for each guest; by default no more than limits.user.usd. 0: no limit."""
+    turns: Count | None = Field(default=GUEST_TURNS, json_schema_extra=expecting("a whole number, 0 or more"))
+    """Turns per UTC day for each guest; by default no more than limits.user.turns. 0: no limit."""
 
     def over(self, general: Allowance) -> Allowance:
         """Return the limits of guests; where nothing is said of them, the stricter of default and general limit."""
@@ -111,37 +83,22 @@ class GuestAllowance(RoleAllowance):
 class GlobalAllowance(Allowance):
     """Of all together: limited by default, so that nothing that goes wrong costs more than a day."""
 
-    tokens: Count = Field(
-        default=POT_TOKENS,
-        description="Tokens of models, in and out, per UTC day, of all users together. 0: no limit.",
-        json_schema_extra=expecting("a whole number, 0 or more"),
-    )
-    usd: Usd = Field(
-        default=POT_USD,
-        description="US dollars for models per UTC day, of all users together. 0: no limit.",
-        json_schema_extra=expecting("a number of dollars, 0 or more"),
-    )
+    tokens: Count = Field(default=POT_TOKENS, json_schema_extra=expecting("a whole number, 0 or more"))
+    """Tokens of models, in and out, per UTC day, of all users together. 0: no limit."""
+    usd: Usd = Field(default=POT_USD, json_schema_extra=expecting("a number of dollars, 0 or more"))
+    """US dollars for models per UTC day, of all users together. 0: no limit."""
 
 
 class DiskSettings(Section):
     """The space for files of conversations: what people send, what tools, programs and sub-agents write."""
 
-    owner_mb: int = Field(
-        default=OWNER_DISK_MB,
-        ge=0,
-        description="Megabytes that all conversations of one user may hold together, each at most 512. 0: no limit.",
-    )
-    all_mb: int = Field(
-        default=ALL_DISK_MB,
-        ge=0,
-        description="Megabytes that the conversations of all users may hold together. 0: no limit.",
-    )
-    free_mb: int = Field(
-        default=FREE_DISK_MB,
-        ge=0,
-        description="Megabytes that stay free on the disk of data_dir: below, no file is fetched or written for "
-        "anybody, and new messages stay with their platform where Trivet's own Valkey or SQLite is there. 0: no limit.",
-    )
+    owner_mb: int = Field(default=OWNER_DISK_MB, ge=0)
+    """Megabytes that all conversations of one user may hold together, each at most 512. 0: no limit."""
+    all_mb: int = Field(default=ALL_DISK_MB, ge=0)
+    """Megabytes that the conversations of all users may hold together. 0: no limit."""
+    free_mb: int = Field(default=FREE_DISK_MB, ge=0)
+    """Megabytes that stay free on the disk of data_dir: below, no file is fetched or written for anybody, and new
+    messages stay with their platform where Trivet's own Valkey or SQLite is there. 0: no limit."""
 
 
 class LimitSettings(Section):
@@ -149,28 +106,23 @@ class LimitSettings(Section):
     limited."""
 
     messages_per_minute: PerMinute = Field(
-        default=20,
-        description="Messages a minute from each user, who is told when to go on. Commands such as /stop have a "
-        "limit of their own, edits and redelivered messages do not count, an album counts once. Admins are not "
-        "limited. 0: nobody is.",
-        json_schema_extra=expecting(f"a whole number from 0 to {PER_MINUTE_MAX}"),
+        default=20, json_schema_extra=expecting(f"a whole number from 0 to {PER_MINUTE_MAX}")
     )
+    """Messages a minute from each user, who is told when to go on. Commands such as /stop have a limit of their own,
+    edits and redelivered messages do not count, an album counts once. Admins are not limited. 0: nobody is."""
     messages_burst: PerMinute = Field(
-        default=5,
-        description="How many more than that may come at once after a quiet minute.",
-        json_schema_extra=expecting(f"a whole number from 0 to {PER_MINUTE_MAX}"),
+        default=5, json_schema_extra=expecting(f"a whole number from 0 to {PER_MINUTE_MAX}")
     )
+    """How many more than that may come at once after a quiet minute."""
     commands_per_minute: PerMinute = Field(
-        default=30,
-        description="Commands such as /stop and /status, and presses of buttons, a minute from each user, who is told "
-        "when to go on; a /stop that finds what to stop does not count. Admins are not limited. 0: nobody is.",
-        json_schema_extra=expecting(f"a whole number from 0 to {PER_MINUTE_MAX}"),
+        default=30, json_schema_extra=expecting(f"a whole number from 0 to {PER_MINUTE_MAX}")
     )
+    """Commands such as /stop and /status, and presses of buttons, a minute from each user, who is told when to go on; a
+    /stop that finds what to stop does not count. Admins are not limited. 0: nobody is."""
     commands_burst: PerMinute = Field(
-        default=10,
-        description="How many more than that may come at once after a quiet minute. The last five are for /stop.",
-        json_schema_extra=expecting(f"a whole number from 0 to {PER_MINUTE_MAX}"),
+        default=10, json_schema_extra=expecting(f"a whole number from 0 to {PER_MINUTE_MAX}")
     )
+    """How many more than that may come at once after a quiet minute. The last five are for /stop."""
     user: Allowance = Allowance()
     guest: GuestAllowance = GuestAllowance()
     member: RoleAllowance = RoleAllowance()

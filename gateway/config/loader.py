@@ -228,7 +228,7 @@ def _of_channel(key: str) -> Setting | None:
     if len(parts) != 3 or parts[0] != "channels" or parts[1] in ChannelSettings.model_fields:
         return None
     field = PluginAccount.model_fields.get(parts[2])
-    return Setting(key, field or FieldInfo(annotation=SecretStr if names_a_secret(parts[2]) else Any))
+    return Setting(key, field or FieldInfo(annotation=SecretStr if names_a_secret(parts[2]) else Any), "")
 
 
 def _drop_unknown_channels(given: dict[str, _Given], channels: Collection[str]) -> list[str]:

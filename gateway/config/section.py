@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import re
+import sys
 from collections.abc import Iterable, Mapping
+from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetJsonSchemaHandler, SecretStr
+from pydantic.json_schema import JsonSchemaValue
 
 HTTP_SCHEMES: Final = ("https://", "http://")
 _HEADER: Final = re.compile(r"[A-Za-z0-9-]{1,64}=[\x20-\x7e]+")
@@ -66,6 +72,42 @@ WebUrl = Annotated[
 
 
 class Section(BaseModel):
-    """One table of the file."""
+    """One table of the file. What a key means is written below it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, hide_input_in_errors=True)
+
+    @classmethod
+    def meanings(cls) -> Mapping[str, str]:
+        """Return what each key means, for those who ask: a process that only loads settings reads no source."""
+        written = {
+            name: meaning
+            for kind in reversed(cls.__mro__)
+            if issubclass(kind, Section)
+            for name, meaning in _written_below(kind.__module__).get(kind.__name__, {}).items()
+        }
+        return {name: written.get(name) or field.description or "" for name, field in cls.model_fields.items()}
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: Any, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        shape = handler(core_schema)
+        properties = handler.resolve_ref_schema(shape)["properties"]
+        for name, meaning in cls.meanings().items():
+            properties[name] |= {"description": meaning} if meaning else {}
+        return shape
+
+
+@cache
+def _written_below(module: str) -> Mapping[str, Mapping[str, str]]:
+    """Return, for each class of a module, the texts below its fields."""
+    source = ast.parse(inspect.getsource(sys.modules[module]))
+    return {
+        each.name: {
+            field.target.id: " ".join(below.value.value.split())
+            for field, below in pairwise(each.body)
+            if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+            if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant)
+            if isinstance(below.value.value, str)
+        }
+        for each in source.body
+        if isinstance(each, ast.ClassDef)
+    }

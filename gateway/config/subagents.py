@@ -92,27 +92,16 @@ SubTypeName = Annotated[str, AfterValidator(_checked_name)]
 class SubTypeSetting(Section):
     """The differences of one type from what comes with Trivet."""
 
-    label: SubTypeLabel | None = Field(
-        default=None, description="What people see of it.", json_schema_extra=expecting(_A_LABEL)
-    )
-    description: SubTypeDescription | None = Field(
-        default=None,
-        description="What tells the model that delegates when to choose it.",
-        json_schema_extra=expecting(_A_DESCRIPTION),
-    )
-    tools: SubTypeTools | None = Field(
-        default=None,
-        description="What it may use at most; the policy and its parent's tools bound it further.",
-        json_schema_extra=expecting(_TOOLS),
-    )
-    rounds_max: SubTypeRounds | None = Field(
-        default=None,
-        description="Rounds of tools; then it has to wrap up.",
-        json_schema_extra=expecting(_ROUNDS),
-    )
-    prompt: SubTypePrompt | None = Field(
-        default=None, description="What it is told of itself.", json_schema_extra=expecting(_A_PROMPT)
-    )
+    label: SubTypeLabel | None = Field(default=None, json_schema_extra=expecting(_A_LABEL))
+    """What people see of it."""
+    description: SubTypeDescription | None = Field(default=None, json_schema_extra=expecting(_A_DESCRIPTION))
+    """What tells the model that delegates when to choose it."""
+    tools: SubTypeTools | None = Field(default=None, json_schema_extra=expecting(_TOOLS))
+    """What it may use at most; the policy and its parent's tools bound it further."""
+    rounds_max: SubTypeRounds | None = Field(default=None, json_schema_extra=expecting(_ROUNDS))
+    """Rounds of tools; then it has to wrap up."""
+    prompt: SubTypePrompt | None = Field(default=None, json_schema_extra=expecting(_A_PROMPT))
+    """What it is told of itself."""
     model: str | None = Field(
         default=None,
         description=f"Its model: an entry of models, any litellm model name, or {CHEAP} for the one of small work. "
@@ -130,37 +119,23 @@ class SubTypeSetting(Section):
 class SubagentSettings(Section):
     """Sub-agents: child processes without keys, database or network."""
 
-    enabled: bool = Field(
-        default=True, description="Whether the agent may split work over sub-agents. Off: it has no tools for that."
-    )
-    live_max: int = Field(
-        default=16,
-        ge=1,
-        le=limits.SUBAGENTS_PROCESS_MAX,
-        description="Sub-agents that run at a time in each agent process, at each of the three depths; more wait.",
-    )
-    limit_s: int = Field(
-        default=300, ge=10, le=3600, description="Seconds after which a sub-agent is ended, whatever it does."
-    )
-    confinement: Literal["auto", "bubblewrap", "landlock", "plain"] = Field(
-        default="auto",
-        description="What holds the process of a sub-agent besides its limits: bubblewrap, Landlock, or nothing more "
-        "(plain). auto: the strongest that this machine has.",
-    )
-    model: str = Field(
-        default="",
-        description="Model of all sub-agents whose type names none. Empty: that of the conversation they work for, and "
-        "the one of small work for explore, research and reviewer.",
-    )
-    status_lines: bool = Field(
-        default=True, description="Whether a chat shows one quiet line for each sub-agent, edited in place."
-    )
-    types: Mapping[SubTypeName, SubTypeSetting] = Field(
-        default={},
-        description="What is different about single types: tables such as [subagents.types.code] with label, "
-        "description, tools, rounds_max, prompt and model. An operator's change by the API wins over them.",
-        json_schema_extra=expecting(_TYPES),
-    )
+    enabled: bool = True
+    """Whether the agent may split work over sub-agents. Off: it has no tools for that."""
+    live_max: int = Field(default=16, ge=1, le=limits.SUBAGENTS_PROCESS_MAX)
+    """Sub-agents that run at a time in each agent process, at each of the three depths; more wait."""
+    limit_s: int = Field(default=300, ge=10, le=3600)
+    """Seconds after which a sub-agent is ended, whatever it does."""
+    confinement: Literal["auto", "bubblewrap", "landlock", "plain"] = "auto"
+    """What holds the process of a sub-agent besides its limits: bubblewrap, Landlock, or nothing more (plain). auto:
+    the strongest that this machine has."""
+    model: str = ""
+    """Model of all sub-agents whose type names none. Empty: that of the conversation they work for, and the one of
+    small work for explore, research and reviewer."""
+    status_lines: bool = True
+    """Whether a chat shows one quiet line for each sub-agent, edited in place."""
+    types: Mapping[SubTypeName, SubTypeSetting] = Field(default={}, json_schema_extra=expecting(_TYPES))
+    """What is different about single types: tables such as [subagents.types.code] with label, description, tools,
+    rounds_max, prompt and model. An operator's change by the API wins over them."""
 
     def rows(self, clean: Callable[[str], CleanText]) -> SubTypeRows:
         """The catalog as it is configured; texts are scrubbed by `clean`."""

@@ -106,18 +106,17 @@ class WebSettings(Section):
     """The web tools."""
 
     engine: Literal["", "ddgs", "searxng", "brave", "tavily"] = Field(
-        default="",
-        description="The search engine behind web_search. ddgs needs no key: it asks DuckDuckGo, Brave, Mojeek and "
-        "Startpage as a browser would, for a few searches a minute. Empty: web_search is off.",
-        json_schema_extra=expecting("empty or one of ddgs, searxng, brave, tavily"),
+        default="", json_schema_extra=expecting("empty or one of ddgs, searxng, brave, tavily")
     )
+    """The search engine behind web_search. ddgs needs no key: it asks DuckDuckGo, Brave, Mojeek and Startpage as a
+    browser would, for a few searches a minute. Empty: web_search is off."""
     url: Annotated[str, url_with(*HTTP_SCHEMES)] = Field(
-        default="",
-        description="Address of the search engine; SearXNG needs one. Empty: the engine's own. With ddgs, an HTTP "
-        "proxy to ask through.",
-        json_schema_extra=expecting("empty or an http(s) URL"),
+        default="", json_schema_extra=expecting("empty or an http(s) URL")
     )
-    key: Secret = Field(default=None, description="Key of the search engine's API; Brave and Tavily need one.")
+    """Address of the search engine; SearXNG needs one. Empty: the engine's own. With ddgs, an HTTP proxy to ask
+    through."""
+    key: Secret = None
+    """Key of the search engine's API; Brave and Tavily need one."""
 
     @property
     def lacks(self) -> str:
@@ -131,62 +130,55 @@ class BrowserSettings(Section):
     """The browser tool."""
 
     mode: Literal["auto", "unsandboxed", "off"] = Field(
-        default="auto",
-        description="auto: on where the extra `browser`, a Chromium and Chromium's own sandbox are to be had. "
-        "unsandboxed: also without that sandbox (as root, in most containers). off: never.",
-        json_schema_extra=expecting("one of auto, unsandboxed, off"),
+        default="auto", json_schema_extra=expecting("one of auto, unsandboxed, off")
     )
+    """auto: on where the extra `browser`, a Chromium and Chromium's own sandbox are to be had. unsandboxed: also
+    without that sandbox (as root, in most containers). off: never."""
 
 
 class ToolSettings(Section):
     """The agent's tools."""
 
     policy: tuple[PolicyText, ...] = Field(
-        default=(),
-        description="Lines such as `allow shell for admin in dm` or `deny network`: allow, ask-self, ask or deny; a "
-        "tool or a risk (read, write, execute, network, spend); roles joined by +; dm or group. ask wants the approval "
-        "of an admin, who is asked in private, and may approve a tool for the turn or always in that place, too; with "
-        "ask-self whoever asked may approve the one call. Without a line: read is allowed, an admin is asked about "
-        "everything else, everybody else is denied it.",
-        json_schema_extra=expecting('a list of lines such as ["allow shell for admin in dm"]'),
+        default=(), json_schema_extra=expecting('a list of lines such as ["allow shell for admin in dm"]')
     )
-    approval_ttl_s: Annotated[int, Field(ge=1, le=24 * 3600)] = Field(
-        default=15 * 60,
-        description="How long a question to a person (a policy of ask or ask-self) waits for its answer, in seconds; "
-        "then it is taken for a no.",
-    )
+    """Lines such as `allow shell for admin in dm` or `deny network`: allow, ask-self, ask or deny; a tool or a risk
+    (read, write, execute, network, spend); roles joined by +; dm or group. ask wants the approval of an admin, who is
+    asked in private, and may approve a tool for the turn or always in that place, too; with ask-self whoever asked may
+    approve the one call. Without a line: read is allowed, an admin is asked about everything else, everybody else is
+    denied it."""
+    approval_ttl_s: Annotated[int, Field(ge=1, le=24 * 3600)] = 15 * 60
+    """How long a question to a person (a policy of ask or ask-self) waits for its answer, in seconds; then it is taken
+    for a no."""
     web: WebSettings = WebSettings()
     browser: BrowserSettings = BrowserSettings()
     mcp: Annotated[tuple[ServerText, ...], AfterValidator(_without_twins)] = Field(
         default=(),
-        description="MCP servers: a name, =, and the command that starts one or the address of one.",
         json_schema_extra=expecting('a list of lines such as ["time=mcp-server-time", "docs=https://host/mcp"]'),
     )
+    """MCP servers: a name, =, and the command that starts one or the address of one."""
     mcp_file: Annotated[Path, AfterValidator(resolved)] | None = Field(
-        default=None,
-        description="A JSON file with further MCP servers as other clients write it: mcpServers, with command, args "
-        "and env or with url and headers. ${NAME} stands for a variable of the agent role, which reads the file when "
-        "it starts. Names become lower case with hyphens, of 20 characters at most.",
-        json_schema_extra=expecting("a path"),
+        default=None, json_schema_extra=expecting("a path")
     )
+    """A JSON file with further MCP servers as other clients write it: mcpServers, with command, args and env or with
+    url and headers. ${NAME} stands for a variable of the agent role, which reads the file when it starts. Names become
+    lower case with hyphens, of 20 characters at most."""
     mcp_secrets: tuple[GivenText, ...] = Field(
-        default=(),
-        description="What an MCP server is given: its name, a dot, a variable (or a header, for an address), =, value.",
-        json_schema_extra=expecting('a list of lines such as ["docs.Authorization=Bearer …"]'),
+        default=(), json_schema_extra=expecting('a list of lines such as ["docs.Authorization=Bearer …"]')
     )
+    """What an MCP server is given: its name, a dot, a variable (or a header, for an address), =, value."""
     mcp_access: tuple[AccessText, ...] = Field(
-        default=(),
-        description="What the program of an MCP server reaches: its name, a dot, and read=PATH, write=PATH, "
-        "network=off or confined=off. Without a line it is held by bubblewrap or Landlock, reads the system, itself "
-        "and the paths that its command names, writes in its own folder below the data directory, and has the network. "
-        "Where nothing holds it, it is started with confined=off only.",
-        json_schema_extra=expecting('a list of lines such as ["docs.read=/srv/docs", "time.network=off"]'),
+        default=(), json_schema_extra=expecting('a list of lines such as ["docs.read=/srv/docs", "time.network=off"]')
     )
+    """What the program of an MCP server reaches: its name, a dot, and read=PATH, write=PATH, network=off or
+    confined=off. Without a line it is held by bubblewrap or Landlock, reads the system, itself and the paths that its
+    command names, writes in its own folder below the data directory, and has the network. Where nothing holds it, it is
+    started with confined=off only."""
     databases: tuple[DatabaseText, ...] = Field(
         default=(),
-        description="Databases that db_query may read: a name, =, an SQLAlchemy URL of a user who may only read.",
         json_schema_extra=expecting('a list of lines such as ["shop=postgresql+asyncpg://user:password@host/shop"]'),
     )
+    """Databases that db_query may read: a name, =, an SQLAlchemy URL of a user who may only read."""
 
     @property
     def policy_lines(self) -> tuple[PolicySetting, ...]:

@@ -113,7 +113,7 @@ def _setting(setting: Setting) -> Iterator[str]:
     yield f"Default: {default}{secret}. Value: {_plain(setting.expected)}. Environment: `{setting.variable}`"
     if setting.is_table and not setting.key.endswith(".accounts"):  # an account has the keys of its channel
         entry = get_args(setting.field.annotation)[1]
-        rows = [(f"`{name}`", _plain(field.description or "")) for name, field in entry.model_fields.items()]
+        rows = [(f"`{name}`", _plain(meaning)) for name, meaning in entry.meanings().items()]
         yield _table(("key of an entry", "meaning"), rows)
 
 
