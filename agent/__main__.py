@@ -1,8 +1,7 @@
 """The composition root of the agent role: `python -m agent [--migrate]`.
 
 The database comes first, where it is told to bring it up to date: the other roles wait for the bus to be named, and
-nothing of an agent is needed for that.
-"""
+nothing of an agent is needed for that."""
 
 from __future__ import annotations
 

@@ -56,8 +56,7 @@ class BackgroundTasks:
 class Deadline:
     """`async with Deadline(limit_s):` is like `asyncio.timeout`, but stands still `while_asking()`. Enter it once.
 
-    Raises `TimeoutError` at the end of the block when the limit has passed.
-    """
+    Raises `TimeoutError` at the end of the block when the limit has passed."""
 
     def __init__(self, limit_s: float) -> None:
         self._left_s = limit_s
@@ -153,8 +152,7 @@ T = TypeVar("T")
 class Slots:
     """Limits work to `live_max` at a time, and to `owner_max` of one owner. For one event loop.
 
-    A slot that is freed goes to the next waiter in the same step, so nobody can come in between.
-    """
+    A slot that is freed goes to the next waiter in the same step, so nobody can come in between."""
 
     def __init__(self, live_max: int, owner_max: int | None = None) -> None:
         self._live_max = live_max

@@ -2,8 +2,7 @@
 
 `agent.runtime.steps` is the engine of every litellm model, `agent.runtime.claude` that of the Claude Agent SDK.
 An engine keeps nothing from one turn to the next: it is given the whole history each time, so there is nothing
-in it to reset.
-"""
+in it to reset."""
 
 from __future__ import annotations
 
@@ -91,15 +90,12 @@ class Hold(Protocol):
 
     async def permit(self) -> None:
         """Return when the turn may call a model or a tool; raise `CancelledError` when it has ended."""
-        ...
 
     async def join(self) -> Sequence[Joined]:
         """Return messages that came meanwhile and belong to this turn from now on, in order."""
-        ...
 
     def showing(self, text: Callable[[], CleanText]) -> AbstractContextManager[None]:
         """Show people `text()`, the answer so far, while the block lasts, without waiting for its delivery."""
-        ...
 
 
 @dataclass(slots=True)
@@ -113,8 +109,7 @@ class Turn:
     leaves a barrier in its `suspension`. `thoughts` are those that led to its calls, by the id of the first one.
     `receive` makes of messages that join what the transcript and the model get. `prompt` is what was read with its
     begin, `used_facts` are those of memory, by their ids, that have to do with `said`; `advice` is what the hooks of
-    plug-ins tell the model beside it.
-    """
+    plug-ins tell the model beside it."""
 
     batch: Batch
     session: Session
@@ -192,7 +187,6 @@ class PromptWindow(Protocol):
         """Build the prompt anew, with all that the turn has added (`in_flight`), if it does not fit any more or was
         refused as too long; None while it may stay as it is. `counted`: the provider's count of the last one. Raises
         `ContextTooLong` when nothing helps."""
-        ...
 
 
 class Engine(Protocol):
@@ -211,9 +205,7 @@ class Engine(Protocol):
         """Fill `turn` until it has an answer, or until the suspension of `context` has a barrier: then the turn yields
         behind the round. Raises the `ModelError` tree; cancellable at every await. `window` is asked between rounds.
 
-        What the model says is heard as a stream and scrubbed as it comes; every call is charged.
-        """
-        ...
+        What the model says is heard as a stream and scrubbed as it comes; every call is charged."""
 
 
 # The steps after a turn: work that never delays its reply and whose failures are only logged.

@@ -9,8 +9,7 @@ program here?
     python -m agent.trial login NAME         prints the address at which to log in for an MCP server, and reads where
                                              the browser ended
 
-No other model answers for one that fails. A confinement that was insisted on and cannot be had is a failure.
-"""
+No other model answers for one that fails. A confinement that was insisted on and cannot be had is a failure."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """The composition root of the channels role: `python -m channels [NAME…]`.
 
 Each channel has one runtime. A platform that rejects its credentials ends only its own runtime; when no runtime is
-left, the role ends with the sentences that say what to change.
-"""
+left, the role ends with the sentences that say what to change."""
 
 from __future__ import annotations
 
@@ -64,7 +63,6 @@ class AdapterModule(Protocol):
 
     def open_adapter(self, name: str, settings: Settings, parts: AdapterDeps) -> ChannelAdapter:
         """Build the adapter that the settings of channel `name` ask for. Raises `ConfigError` when they cannot work."""
-        ...
 
 
 # A row names a module rather than holding a function: importing all three SDKs costs seconds and a hundred megabytes,

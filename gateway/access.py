@@ -1,8 +1,7 @@
 """Decisions of admins on who may speak, made by chat, command line or API.
 
 Every change is written to SQL with its line of the audit, then shown on the bus, so that the next message is judged by
-it; a person who is let in is told so where they asked. The next look of any agent process shows the rest.
-"""
+it; a person who is let in is told so where they asked. The next look of any agent process shows the rest."""
 
 from __future__ import annotations
 
@@ -187,8 +186,7 @@ class AccessService:
 
     async def keep_projected(self) -> None:
         """Project the decisions again if the bus shows anything else: it lost its memory, a process died between a
-        change and its projection, or the database was put back to an earlier day.
-        """
+        change and its projection, or the database was put back to an earlier day."""
         shown = await self.bus.projected()
         if shown is None or shown != await self.book.revision():
             projection = await self._projection()

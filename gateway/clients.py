@@ -2,8 +2,7 @@
 
 A token proves a client's name by a signature of this installation: every process that knows the key recognises it, and
 none of them keeps it. What a client may do is its role (`AccessService`): a client that was removed has none, and no
-other one is ever given its name. Standard library only.
-"""
+other one is ever given its name. Standard library only."""
 
 from __future__ import annotations
 

@@ -3,8 +3,7 @@
 To the kernel whoever runs as the same user is a friend: it may read the environment of a process, in which keys are,
 its memory and its open files, and write to some of its switches. Unless the process says that it is not to be dumped
 (PR_SET_DUMPABLE, proc(5)): then only root may, and no core is written, wherever the system sends cores. Executing a
-program ends that, so each process closes itself.
-"""
+program ends that, so each process closes itself."""
 
 from __future__ import annotations
 
@@ -18,8 +17,7 @@ _SET_DUMPABLE: Final = 4
 
 def close_to_others() -> bool:
     """Let nobody but root look into this process from now on. Return False where the system does not offer that: only
-    Linux does.
-    """
+    Linux does."""
     return _asked(_SET_DUMPABLE) == 0
 
 

@@ -4,8 +4,7 @@
                   so many at once    whose name, who asks; the body only when the
                   and deadlines      application wants it, bounded in size and time
 
-Whoever may not ask is told so before a byte of the body is read, and no caller is waited for without a deadline.
-"""
+Whoever may not ask is told so before a byte of the body is read, and no caller is waited for without a deadline."""
 
 from __future__ import annotations
 
@@ -70,8 +69,7 @@ class Guard:
 
     `check` sees the head of a request and raises `HTTPException`, which `told` turns into an answer. `hosts` are our
     names beside localhost; an address needs none, since a page that has its own name lead to us (DNS rebinding) sends
-    that name.
-    """
+    that name."""
 
     def __init__(
         self,
@@ -201,8 +199,7 @@ class GuardedProtocol(H11Protocol):
     """uvicorn's HTTP/1.1, with a deadline for whatever a caller is waited for, and never more than so many callers.
 
     Who comes when all places are taken gets that of whoever has been waited for longest: strangers who hold
-    connections for nothing make room for each other, while a genuine caller sends a request at once.
-    """
+    connections for nothing make room for each other, while a genuine caller sends a request at once."""
 
     def __init__(self, limits: HttpLimits, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -2,8 +2,7 @@
 
 A file is readable by its owner only and appears whole: of several processes that start at once, one makes it and all of
 them read the same. What is made here has a face (`trivet_admin_token_…`), so that a process that does not know it
-recognises it all the same, by a rule of the scrubber.
-"""
+recognises it all the same, by a rule of the scrubber."""
 
 from __future__ import annotations
 

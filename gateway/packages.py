@@ -1,7 +1,6 @@
 """Installed packages that add something to Trivet, as their metadata says: nothing of them is imported here.
 
-A package lists what it adds as entry points of the groups that `PluginKind` names.
-"""
+A package lists what it adds as entry points of the groups that `PluginKind` names."""
 
 from __future__ import annotations
 

@@ -193,8 +193,7 @@ class Hooks:
     """The hooks that a process calls, in the order of `plugins.enabled`.
 
     A hook that raises is logged, counted and skipped; one that takes longer than `timeout_s` is then left alone for
-    HOOK_REST_S, so that no queue forms before it. Nothing is raised, and what hooks return is scrubbed.
-    """
+    HOOK_REST_S, so that no queue forms before it. Nothing is raised, and what hooks return is scrubbed."""
 
     def __init__(
         self,

@@ -64,8 +64,7 @@ def scrubbed(text: str) -> CleanText:
 
 def guard_output() -> None:
     """Guard the output from now on: no uncaught exception is printed raw, in whichever thread, no warning that is
-    logged before the logs are configured, and no core is dumped.
-    """
+    logged before the logs are configured, and no core is dumped."""
     sys.excepthook = _uncaught
     threading.excepthook = _uncaught_in_thread
     sys.unraisablehook = _unraisable
@@ -76,14 +75,12 @@ def guard_output() -> None:
 
 def guard_streams() -> None:
     """Scrub what anything prints in a role, line by line; a role talks to nobody. Log handlers that were made before
-    keep their stream.
-    """
+    keep their stream."""
     sys.stdout, sys.stderr = (ScrubbedStream(stream) for stream in (sys.stdout, sys.stderr))
 
 
 class ScrubbedStream(io.TextIOBase):
-    """A text stream that passes on whole lines, scrubbed. What is left without an end follows when the process
-    ends."""
+    """A text stream that passes on whole lines, scrubbed. What is left without an end follows when the process ends."""
 
     def __init__(self, inner: TextIO) -> None:
         super().__init__()

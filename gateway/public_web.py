@@ -1,7 +1,6 @@
 """Decides which addresses may be reached: public ones. The address that is checked is the one that is used.
 
-An IPv6 address can carry an IPv4 one (mapped, 6to4, NAT64, ISATAP): then the one inside is judged, too.
-"""
+An IPv6 address can carry an IPv4 one (mapped, 6to4, NAT64, ISATAP): then the one inside is judged, too."""
 
 from __future__ import annotations
 
@@ -220,8 +219,7 @@ class PublicConnector:
     """Connects to the public web and nowhere else.
 
     `exempt` are (address, port) pairs that are let through all the same, `resolve` replaces the resolver: both
-    for tests, which have no internet.
-    """
+    for tests, which have no internet."""
 
     def __init__(self, *, exempt: Iterable[tuple[str, int]] = (), resolve: Resolve = resolved) -> None:
         self._exempt = frozenset(exempt)

@@ -24,8 +24,7 @@ class RetryPolicy:
     """The time for which a call is repeated, and the pauses between its tries: each lasts between half and all of its
     size, so that many callers do not come back at once; the last is that of all further tries.
 
-    A server that restarts is back within a second; one that fails over needs half a minute.
-    """
+    A server that restarts is back within a second; one that fails over needs half a minute."""
 
     for_s: float = math.inf
     pauses_s: tuple[float, ...] = (0.1, 0.3, 1.0, 2.0)
@@ -47,8 +46,7 @@ async def retry_until_available(
     """Return the answer of `call`, made again for as long as bus or store are away; so it must bear repetition.
 
     Ends only with an answer, another error, what `wait` raises, or the cancellation of whoever waits; raises
-    `BusUnavailable` or `StoreUnavailable` when the call has failed for as long as the policy says.
-    """
+    `BusUnavailable` or `StoreUnavailable` when the call has failed for as long as the policy says."""
     attempt, give_up_at = 0, time.monotonic() + policy.for_s
     while True:
         try:
@@ -70,8 +68,7 @@ async def cancel_reliably(call: Awaitable[_T]) -> _T:
 
     redis-py and the platforms' SDKs wait by `asyncio.wait_for`, which before Python 3.12 forgets a cancellation that
     arrives in the moment when the waiting ends: a process told to stop would go on. So the call has a task of its own,
-    which is cancelled until it has noticed.
-    """
+    which is cancelled until it has noticed."""
     calling = asyncio.ensure_future(call)
     try:
         return await asyncio.shield(calling)

@@ -1,8 +1,7 @@
 """Events for the operator's webhooks: who is told of them, and what each call says.
 
 An event is a reply like any other, to a channel of its own: it is committed with what it tells of, lies in the outbox
-until it has arrived, and is sent again with the same id whichever process dies.
-"""
+until it has arrived, and is sent again with the same id whichever process dies."""
 
 from __future__ import annotations
 

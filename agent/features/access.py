@@ -69,8 +69,7 @@ class People:
 
     A turn asks whether somebody is blocked when it begins, before each call and before its commit. Each time it knows
     which projection the bus shows by then; what is kept of that one need not be asked for again. The roles and limits
-    that the turn asks for in between are those of the last look, for LOOK_HOLDS_S.
-    """
+    that the turn asks for in between are those of the last look, for LOOK_HOLDS_S."""
 
     def __init__(self, access: Access, book: AccessStore, policy: AccessPolicy, clock: Clock) -> None:
         self._access = access

@@ -4,8 +4,7 @@ Both accounts are proven: a code is given out in a direct message of one and ent
 other, by a person who is admitted at both. The person who enters it sees whose it is and what would be joined,
 and only then joins the two, by a button or in words; both name the other account, so that a late press joins no
 other. The account that asked for the code is told who used it, and how to undo it; that is committed together
-with the link. `gateway.contracts.access` says what the two share from then on.
-"""
+with the link. `gateway.contracts.access` says what the two share from then on."""
 
 from __future__ import annotations
 

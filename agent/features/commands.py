@@ -1,7 +1,6 @@
 """The table of commands that are part of the conversation, /help, and the buttons that say commands.
 
-A person without buttons writes the same command: the text above the buttons names it.
-"""
+A person without buttons writes the same command: the text above the buttons names it."""
 
 from __future__ import annotations
 

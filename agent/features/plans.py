@@ -204,7 +204,6 @@ class Delegates(Protocol):
 
     async def written(self, context: ToolContext, task: CleanText) -> CleanText:
         """Have a planner answer `task`. Raises `NoPlan` and `StoreUnavailable`; cancelling ends it."""
-        ...
 
 
 class Planner:
@@ -255,8 +254,7 @@ class Planning:
     async def propose(self, context: ToolContext, task: CleanText) -> Proposal:
         """Make a plan, show it, ask. Approved, its steps are the task list of the owner; else nothing has happened.
 
-        Raises as `Planner.make`, and `NoPlan` where nobody could approve one.
-        """
+        Raises as `Planner.make`, and `NoPlan` where nobody could approve one."""
         if context.address is None:
             raise NoPlan(lambda words: words.say("nobody is present to approve a plan"))
         plan = await self._planner.make(context, task)

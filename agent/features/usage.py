@@ -212,18 +212,15 @@ class DailyTerms(Protocol):
     @property
     def pot(self) -> Caps:
         """Return the caps of all owners together."""
-        ...
 
     async def caps_of(self, owner: SessionKey) -> Caps:
         """Return the caps of one owner."""
-        ...
 
 
 class Meter:
     """`agent.models.metering.Gate`: each owner has an allowance, and all share one total.
 
-    Where nothing is limited, the database is not asked.
-    """
+    Where nothing is limited, the database is not asked."""
 
     def __init__(self, ledger: SpendingStore, terms: DailyTerms, clock: Clock) -> None:
         self.ledger = ledger
@@ -345,8 +342,7 @@ async def today_of(owner: SessionKey | None, book: UsageStore, meter: Meter, *, 
 
 
 class Allowances:
-    """`DailyTerms` from the configuration and from what the bus shows, so that a decision counts for the next
-    call."""
+    """`DailyTerms` from the configuration and from what the bus shows, so that a decision counts for the next call."""
 
     def __init__(self, people: People, limits: LimitSettings) -> None:
         self._people = people

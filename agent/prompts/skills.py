@@ -14,8 +14,7 @@ that is a text alone may be a file `<name>.md`:
 `always_loaded` is ours; what else the standard or a vendor knows is left unread: `allowed-tools` allows nothing, since
 that is the policy's. The model is told name and description, loads the text when it is to work so, and each file when
 the text sends it there. Skills come in three layers: built in, of one user, of the operator's workspace. Of two of one
-name the later wins.
-"""
+name the later wins."""
 
 from __future__ import annotations
 
@@ -34,14 +33,7 @@ from typing import Any, Final, Generic, TypeVar
 import structlog
 import yaml
 
-from agent.limits import (
-    SKILL_CHARS_MAX,
-    SKILL_DESCRIPTION_CHARS_MAX,
-    SKILL_FILE_CHARS_MAX,
-    SKILL_FILES_LISTED_MAX,
-    SKILL_PATH_CHARS_MAX,
-    SKILLS_MAX,
-)
+from agent import limits
 from agent.models.requests import ToolSpec
 from agent.schema import object_schema, text_schema
 from agent.tools.files.paths import SKILLS_MOUNT
@@ -144,7 +136,7 @@ class Skill:
                 file = (self.folder / name).resolve()
                 if file.is_relative_to(self.folder.resolve()) and file.is_file():
                     with file.open(encoding="utf-8-sig") as opened:
-                        return opened.read(SKILL_FILE_CHARS_MAX)
+                        return opened.read(limits.SKILL_FILE_CHARS_MAX)
         except (OSError, ValueError) as error:
             raise ToolError(f"{name} cannot be read as text") from error
         raise ToolError(f"the skill {self.name} has no file {name!r}; it has: {', '.join(self.files()) or 'none'}")
@@ -155,7 +147,7 @@ class Skill:
             return ()
         inside = (path.relative_to(self.folder) for path in self.folder.rglob("*") if path.is_file())
         shown = (str(path) for path in inside if path.name != _FILE and not any(part[0] == "." for part in path.parts))
-        return sorted(islice(shown, SKILL_FILES_LISTED_MAX))
+        return sorted(islice(shown, limits.SKILL_FILES_LISTED_MAX))
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +162,9 @@ class SkillFiles:
     """Reads layers of skills; an edit is seen at once, a broken skill is logged and left out."""
 
     def __init__(self, scrubber: Scrubber) -> None:
-        self._files = EditableFiles(lambda path, text: parse_skill(path, text, scrubber), chars_max=SKILL_CHARS_MAX)
+        self._files = EditableFiles(
+            lambda path, text: parse_skill(path, text, scrubber), chars_max=limits.SKILL_CHARS_MAX
+        )
 
     def read(self, layers: Sequence[Layer]) -> dict[str, Skill]:
         """Read the skills by name, in a fixed order; those of later layers win."""
@@ -210,7 +204,7 @@ def parse_skill(path: Path, raw: str, scrubber: Scrubber) -> Skill:
         raise ValueError(f"line {len(raw[: front.end()].splitlines()) + 1}: it has no text")
     return Skill(
         named,
-        clipped(scrubber.scrub(description), SKILL_DESCRIPTION_CHARS_MAX),
+        clipped(scrubber.scrub(description), limits.SKILL_DESCRIPTION_CHARS_MAX),
         scrubber.scrub(text),
         str(fields.get("always_loaded", "")).lower() in _YES,
         path.parent if path.name == _FILE else None,
@@ -248,7 +242,7 @@ def _line_of(field: str, raw: str) -> str:
 def _skill_paths(folder: Path) -> Iterator[Path]:
     """Find the files of a layer, by name; the first `SKILLS_MAX` of them."""
     try:
-        entries = sorted(folder.iterdir())[:SKILLS_MAX]
+        entries = sorted(folder.iterdir())[: limits.SKILLS_MAX]
     except OSError:
         return
     for entry in entries:
@@ -269,7 +263,7 @@ LOAD_SKILL: Final = "load_skill"
 _SPEC: Final = ToolSpec(
     LOAD_SKILL,
     "Read the whole text of one of the skills that are listed in your instructions, or one of the files it names.",
-    object_schema({"name": text_schema(64), "file": text_schema(SKILL_PATH_CHARS_MAX)}, "name"),
+    object_schema({"name": text_schema(64), "file": text_schema(limits.SKILL_PATH_CHARS_MAX)}, "name"),
 )
 
 

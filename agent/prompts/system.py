@@ -3,8 +3,7 @@
     our ground rules · the agent profile · identity files · tools · skills · active tasks · runtime facts
 
 It has no clock and no counter in it: as long as nobody edits a file, changes a task or may use other tools, it is the
-same byte for byte, and providers charge a fraction for what they have read before.
-"""
+same byte for byte, and providers charge a fraction for what they have read before."""
 
 from __future__ import annotations
 

@@ -11,8 +11,7 @@
 They are looked at again for each use, so an edit counts at once. A wrong file is left out: the log says why, with the
 line, and so does `trivet doctor`. They grant nothing: a command is said by the person who wrote it, with that person's
 rights, and a type or a profile (`workspace/profiles/*.md`: description, tools) is one more row under every ceiling that
-ours are under.
-"""
+ours are under."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 The SDK runs its own command line program, which asks the models. Of that program nothing is used but the loop: its
 tools, settings and memories are off, and it lives in a folder of its own that goes with the turn. The whole history
-lies there each time, as a session that it goes on with; every call of a tool comes back to our registry.
-"""
+lies there each time, as a session that it goes on with; every call of a tool comes back to our registry."""
 
 from __future__ import annotations
 
@@ -22,17 +21,8 @@ from uuid import UUID
 
 import structlog
 
+from agent import limits
 from agent.engine import Engine, PromptWindow, Turn
-from agent.limits import (
-    CLAUDE_IMAGES_BYTES_MAX,
-    CUT_GRACE_S,
-    IMAGE_TOKENS,
-    MODEL_BACKOFF_S,
-    ROUND_TIMEOUT_S,
-    TOOLS_PARALLEL_MAX,
-    TURN_TIMEOUT_S,
-    WRAP_UP_ROUNDS,
-)
 from agent.models.catalog import ModelEndpoint
 from agent.models.client import ModelClient, ModelHealth
 from agent.models.metering import Gate, cost_of, engine_plan
@@ -154,7 +144,7 @@ _QUIET: Final = {
     "DISABLE_ERROR_REPORTING": "1",
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
     "DISABLE_COMPACT": "1",
-    "CLAUDE_CODE_MAX_RETRIES": str(len(MODEL_BACKOFF_S)),
+    "CLAUDE_CODE_MAX_RETRIES": str(len(limits.MODEL_BACKOFF_S)),
 }
 """The program talks to the models' API and to nobody else, tries as often as we do, and leaves it to us to make a
 conversation shorter."""
@@ -183,8 +173,7 @@ class ClaudeEngine:
     """`Engine` on the Claude Agent SDK. A session's model of another family is left to `otherwise`.
 
     What joins a turn on its way (`queue.mode = "steer"`) is told to the model with the next result of a tool: the SDK's
-    loop is its own, and takes nothing else in between.
-    """
+    loop is its own, and takes nothing else in between."""
 
     def __init__(
         self,
@@ -261,7 +250,7 @@ class ClaudeEngine:
         entries = len(turn.entries)
         try:
             said = await asyncio.to_thread(as_messages, prompt, shown)
-            await self._attempt(turn, context, model, system, said, tokens + IMAGE_TOKENS * len(shown))
+            await self._attempt(turn, context, model, system, said, tokens + limits.IMAGE_TOKENS * len(shown))
         except ModelRejected as error:
             if not shown or error.needs_operator or len(turn.entries) > entries:
                 raise
@@ -271,7 +260,7 @@ class ClaudeEngine:
     async def _shown(self, context: ToolContext, images: Sequence[Image]) -> Mapping[Image, bytes]:
         """Load the images that still exist: as many of the newest as fit into one request."""
         shown: dict[Image, bytes] = {}
-        room = CLAUDE_IMAGES_BYTES_MAX
+        room = limits.CLAUDE_IMAGES_BYTES_MAX
         for image in reversed(images):
             content = await self._gallery.bytes_of(context.key, image.path)
             if content is not None and len(content) <= room:
@@ -293,7 +282,7 @@ class ClaudeEngine:
         prices_usd = self._client.facts(model).prices_usd
         ticket = await self._gate.admit(
             context.key.owner,
-            lambda: engine_plan(model, tokens, prices_usd, TURN_TIMEOUT_S, context.turn_id),
+            lambda: engine_plan(model, tokens, prices_usd, limits.TURN_TIMEOUT_S, context.turn_id),
         )
         charged = len(turn.usage)
         hearing = ClaudeRecorder(
@@ -331,7 +320,7 @@ class ClaudeEngine:
         transport = self._transport() if self._transport is not None else None
         try:
             with TemporaryDirectory(prefix="trivet-claude-") as folder:
-                async with asyncio.timeout(ROUND_TIMEOUT_S) as deadline:
+                async with asyncio.timeout(limits.ROUND_TIMEOUT_S) as deadline:
                     hands = _SdkTools(
                         self._sdk, self._tools, turn, context, hearing, deadline, rounds_max=self._rounds_max
                     )
@@ -340,7 +329,7 @@ class ClaudeEngine:
                         with turn.hold.showing(hearing.draft.so_far):
                             await self._listen(client, said.request, hearing, deadline)
         except TimeoutError:
-            raise ModelTooSlow(ROUND_TIMEOUT_S) from None
+            raise ModelTooSlow(limits.ROUND_TIMEOUT_S) from None
         except self._sdk.ResultError:
             return  # the result was heard, and says more
         except self._sdk.ClaudeSDKError as error:  # its text may hold the prompt
@@ -357,7 +346,7 @@ class ClaudeEngine:
                 hearing.hear(message)
         except asyncio.CancelledError:
             with suppress(TimeoutError, self._sdk.ClaudeSDKError):
-                async with asyncio.timeout(CUT_GRACE_S):
+                async with asyncio.timeout(limits.CUT_GRACE_S):
                     await client.interrupt()
             raise
 
@@ -386,7 +375,7 @@ class ClaudeEngine:
             permission_mode="dontAsk",
             setting_sources=[],
             system_prompt={"type": "file", "path": str(prompt)},
-            max_turns=self._rounds_max + WRAP_UP_ROUNDS if self._rounds_max else None,
+            max_turns=self._rounds_max + limits.WRAP_UP_ROUNDS if self._rounds_max else None,
             model=_bare(endpoint.model),
             fallback_model=next((_bare(other) for other in others if _bare(other) != _bare(endpoint.model)), None),
             effort=_EFFORTS.get(effort),
@@ -455,7 +444,7 @@ class _SdkTools:
         self._rounds_max = rounds_max
         self._calls = 0
         self._running = 0
-        self._slots = asyncio.Semaphore(TOOLS_PARALLEL_MAX)
+        self._slots = asyncio.Semaphore(limits.TOOLS_PARALLEL_MAX)
         self._joining = asyncio.Lock()
 
     def offered(self) -> list[SdkMcpTool[Any]]:
@@ -514,7 +503,7 @@ class _SdkTools:
 def _begin_again(deadline: asyncio.Timeout) -> None:
     """Give the next step its whole time, unless the time is over already."""
     if not deadline.expired():
-        deadline.reschedule(asyncio.get_running_loop().time() + ROUND_TIMEOUT_S)
+        deadline.reschedule(asyncio.get_running_loop().time() + limits.ROUND_TIMEOUT_S)
 
 
 def _without_references(schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,14 +13,7 @@ from agent.models.requests import CleanStream, StopReason, TokenCount, price_usd
 from agent.texts import ending_note
 from agent.tools.arguments import cleaned
 from agent.tools.tool import ToolContext
-from gateway.contracts.errors import (
-    ContextTooLong,
-    KeyRejected,
-    ModelError,
-    ModelRejected,
-    ModelUnavailable,
-    QuotaSpent,
-)
+from gateway.contracts import errors
 from gateway.contracts.messages import CleanText, joined, literal_text
 from gateway.contracts.ports import Clock
 from gateway.contracts.sessions import Entry, Role, ToolCall, Usage, UsagePurpose
@@ -196,7 +189,7 @@ class ClaudeRecorder:
         """Conclude the run, and raise what went wrong, if anything did. The error never quotes the provider."""
         result = self._result
         if result is None:
-            raise ModelUnavailable("the Claude CLI ended without a result")
+            raise errors.ModelUnavailable("the Claude CLI ended without a result")
         if not result.is_error and self._turn.answer is not None:
             self._mark(self._turn.answer, result.stop_reason or self._stop_reason)
             return
@@ -204,16 +197,16 @@ class ClaudeRecorder:
         said = " ".join(map(str, (result.result or "", *(result.errors or ())))).lower()
         what = f"Claude ended with {self._error or result.subtype} (status {result.api_error_status})"
         if any(words in said for words in _TOO_LONG_WORDS):
-            raise ContextTooLong(what)
+            raise errors.ContextTooLong(what)
         if result.api_error_status in _TRANSIENT_STATUS or self._error in _TRANSIENT_ERRORS:
-            raise ModelUnavailable(what)
+            raise errors.ModelUnavailable(what)
         if result.api_error_status in _KEY_STATUS or self._error == _KEY_ERROR:
-            raise KeyRejected(what)
+            raise errors.KeyRejected(what)
         if result.api_error_status == _SPENT_STATUS or self._error == _SPENT_ERROR:
-            raise QuotaSpent(what)
+            raise errors.QuotaSpent(what)
         if result.api_error_status is not None or self._error:
-            raise ModelRejected(what)
-        raise ModelError(what)
+            raise errors.ModelRejected(what)
+        raise errors.ModelError(what)
 
     def _mark(self, answer: CleanText, stop_reason: str) -> None:
         """Tell the reader of an answer that is not whole. Without a word, that is the answer."""

@@ -1,8 +1,6 @@
 """The one commit of a turn, however the turn ended.
 
-A turn that fails says so in one plain sentence with a reference; the log has the rest, the user's message
-stays.
-"""
+A turn that fails says so in one plain sentence with a reference; the log has the rest, the user's message stays."""
 
 from __future__ import annotations
 
@@ -78,8 +76,7 @@ class Commits:
     def stopped(self, turn: Turn) -> TurnCommit:
         """Build the commit of a turn that its user stopped: no reply, and its messages are not run again.
 
-        The transcript says that it was stopped, or the next prompt would ask for it once more.
-        """
+        The transcript says that it was stopped, or the next prompt would ask for it once more."""
         return self._commit(self._noted(turn, STOPPED_NOTE), TurnState.STOPPED, None)
 
     def refused(self, turn: Turn, error: BudgetSpent) -> TurnCommit:

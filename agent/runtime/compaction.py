@@ -5,8 +5,7 @@
 
 "Too long" is what our estimate says, or the provider. A summary that is cut short is asked for once more at half the
 length. Everything else that goes wrong (the model is away after its
-retries, it takes too long, its summary is empty, cut short or no shorter than what it replaces) ends the climb.
-"""
+retries, it takes too long, its summary is empty, cut short or no shorter than what it replaces) ends the climb."""
 
 from __future__ import annotations
 
@@ -17,18 +16,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from agent.limits import (
-    COMPACTION_TIMEOUT_S,
-    MATERIAL_TOKENS_MIN,
-    SUMMARY_BACKOFF_S,
-    SUMMARY_CHUNKS_MAX,
-    SUMMARY_REST_TURNS,
-    SUMMARY_RESTS_MAX,
-    SUMMARY_TEMPERATURE,
-    SUMMARY_THOUGHT_TOKENS,
-    SUMMARY_TIMEOUT_S,
-    SUMMARY_TOKENS_MAX,
-)
+from agent import limits
 from agent.models.client import ModelClient
 from agent.models.metering import usage_of
 from agent.models.requests import ModelAnswer, ModelRequest, Permit, StopReason, ask
@@ -88,7 +76,7 @@ class Summarizer:
         scrubber: Scrubber,
         clock: Clock,
         *,
-        tokens_max: int = SUMMARY_TOKENS_MAX,
+        tokens_max: int = limits.SUMMARY_TOKENS_MAX,
     ) -> None:
         """Keep the dependencies. `tokens_max` is the length of a summary; a model's thinking before it comes on top."""
         self._client = client
@@ -102,7 +90,7 @@ class Summarizer:
         """Summarize so that the summary is shorter than what it replaces. Raises `NoSummary`, `BudgetSpent`,
         `StoreUnavailable`."""
         try:
-            async with asyncio.timeout(COMPACTION_TIMEOUT_S):
+            async with asyncio.timeout(limits.COMPACTION_TIMEOUT_S):
                 return await self._whole(wanted)
         except ContextTooLong as error:
             raise NoSummary("the material is too long for the model, even without its middle") from error
@@ -136,7 +124,11 @@ class Summarizer:
         while rest:
             room = min(room, self._room(wanted, so_far))
             calls += 1
-            if room < MATERIAL_TOKENS_MIN or calls > SUMMARY_CHUNKS_MAX or size_of(rest) > room * SUMMARY_CHUNKS_MAX:
+            if (
+                room < limits.MATERIAL_TOKENS_MIN
+                or calls > limits.SUMMARY_CHUNKS_MAX
+                or size_of(rest) > room * limits.SUMMARY_CHUNKS_MAX
+            ):
                 raise ContextTooLong("too many chunks")
             chunk, behind = first_chunk(rest, room)
             try:
@@ -154,11 +146,11 @@ class Summarizer:
         room = min(room, self._room(wanted, wanted.prior))
         while True:
             lines = without_middle(lines)
-            if size_of(lines) <= max(room, MATERIAL_TOKENS_MIN):
+            if size_of(lines) <= max(room, limits.MATERIAL_TOKENS_MIN):
                 try:
                     return await self._alone(wanted, lines)
                 except ContextTooLong:
-                    if size_of(lines) <= MATERIAL_TOKENS_MIN:
+                    if size_of(lines) <= limits.MATERIAL_TOKENS_MIN:
                         raise
 
     def _room(self, wanted: SummaryOrder, prior: CleanText | None) -> int:
@@ -167,7 +159,7 @@ class Summarizer:
         return material_room(planned, self._answer_max(model), system=PROMPTS.summary, prior=prior, focus=wanted.focus)
 
     def _answer_max(self, model: str) -> int:
-        thought = SUMMARY_THOUGHT_TOKENS if self._models.client.facts(model).is_reasoning else 0
+        thought = limits.SUMMARY_THOUGHT_TOKENS if self._models.client.facts(model).is_reasoning else 0
         return bounded(self._tokens_max + thought, self._models.budget(model).planned)
 
     async def _alone(self, wanted: SummaryOrder, lines: Sequence[CleanText]) -> CleanText:
@@ -200,13 +192,13 @@ class Summarizer:
             system=PROMPTS.summary,
             messages=summary_request(lines, length=length, prior=prior, focus=wanted.focus),
             completion_tokens_max=self._answer_max(model),
-            temperature=SUMMARY_TEMPERATURE,
-            timeout_s=SUMMARY_TIMEOUT_S,
-            backoff_s=SUMMARY_BACKOFF_S,
+            temperature=limits.SUMMARY_TEMPERATURE,
+            timeout_s=limits.SUMMARY_TIMEOUT_S,
+            backoff_s=limits.SUMMARY_BACKOFF_S,
             permit=wanted.permit,
             otherwise=self._models.of_session(wanted.session),
         )
-        async with asyncio.timeout(SUMMARY_TIMEOUT_S):
+        async with asyncio.timeout(limits.SUMMARY_TIMEOUT_S):
             answer = await ask(self._client, request)
         usage = usage_of(answer, wanted.session.key, UsagePurpose.COMPACTION, now_ms=self._clock.now_ms())
         await self._store.sessions.charge([usage], session_id=wanted.session.id)
@@ -232,8 +224,7 @@ class Compactor:
     """The built-in sub-agent that writes summaries. A failure leaves the session as it was.
 
     The summary is stored under the turn's fence, in one statement of its own: a crash before it costs a call and
-    changes nothing, and of two compactions at once the stale one is refused.
-    """
+    changes nothing, and of two compactions at once the stale one is refused."""
 
     def __init__(self, ladder: Summarizer, store: Store, clock: Clock) -> None:
         self._ladder = ladder
@@ -254,8 +245,7 @@ class Compactor:
     ) -> Compaction:
         """Compact the view and return it: summary and tail, or `view` unchanged if nothing could be summarised.
 
-        `budget` None means manual: everything is summarised. Raises `Fenced` and `StoreUnavailable`.
-        """
+        `budget` None means manual: everything is summarised. Raises `Fenced` and `StoreUnavailable`."""
         plan = plan_compaction(view, budget)
         if plan is None:
             return Compaction(tuple(view))
@@ -290,7 +280,7 @@ class Compactor:
         except NoSummary as failure:
             if isinstance(failure, UnusableSummary):
                 self._resting[session.id] = {fence}
-            if len(self._resting) > SUMMARY_RESTS_MAX:
+            if len(self._resting) > limits.SUMMARY_RESTS_MAX:
                 self._resting.popitem(last=False)
             _log.warning("session.compaction_failed", session_id=session.id, reason=str(failure))
             return None
@@ -302,7 +292,7 @@ class Compactor:
         if turns is None:
             return False
         turns.add(fence)
-        if len(turns) <= SUMMARY_REST_TURNS:
+        if len(turns) <= limits.SUMMARY_REST_TURNS:
             return True
         del self._resting[session.id]
         return False

@@ -32,8 +32,7 @@ def plan_compaction(view: Sequence[Entry], budget: PromptBudget | None) -> Compa
     """Plan a compaction of `view`; None when there is nothing to summarise.
 
     With a budget the last two user-led turns stay, if they fit into a quarter of it, else the last one: never less, so
-    the newest request is always verbatim. Without one (manual) nothing stays.
-    """
+    the newest request is always verbatim. Without one (manual) nothing stays."""
     entries = said_in(view)
     tail = _tail(entries, budget) if budget is not None else ()
     head = entries[: len(entries) - len(tail)]
@@ -65,8 +64,7 @@ def plan_rounds(in_flight: Sequence[Entry]) -> RoundsPlan | None:
     """Keep the last messages of a running turn, beginning with a whole group of calls and results.
 
     None when no round is before them. Only what the model said begins a group: its results, the notes on
-    them and what joined belong to it.
-    """
+    them and what joined belong to it."""
     starts = [index for index, entry in enumerate(in_flight) if entry.role is Role.ASSISTANT]
     fitting = [start for start in starts if len(in_flight) - start <= ROUNDS_KEPT_MESSAGES]
     kept_from = min(fitting, default=starts[-1] if starts else 0)
@@ -113,8 +111,7 @@ def prune_pass(
     At the beginning of each turn whose prompt reaches the threshold, one pass prunes what is old by then. All passes
     are made again from the transcript, always with the same outcome, so that nothing has to be stored and the beginning
     of the prompt changes with a new pass only. `counted_seq` is the last entry of the prompt that the provider has
-    counted; passes after it have saved what that count still holds.
-    """
+    counted; passes after it have saved what that count still holds."""
     said = list(said_in(view))
     summary = list(view[: len(view) - len(said)])
     names = _tool_names(said)

@@ -1,10 +1,8 @@
 """The control lane: /stop, /status, /where, answers to questions and presses of buttons, however busy the worker is.
 
-The stop itself happened on the bus, in the step that took the command. What is left is to say so, and not a
-moment before it is true: the acknowledgement leaves when the stopped turn has ended, and its sub-agents with it. A
-worker that does not end it in time (it is paused, cut off, or its event loop is stuck) loses the lane, and is fenced
-off in SQL.
-"""
+The stop itself happened on the bus, in the step that took the command. What is left is to say so, and not a moment
+before it is true: the acknowledgement leaves when the stopped turn has ended, and its sub-agents with it. A worker that
+does not end it in time (it is paused, cut off, or its event loop is stuck) loses the lane, and is fenced off in SQL."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
 """Between the outbox and the channels: writes down what arrived, publishes again what was lost.
 
-The sweep asks SQL which replies nobody has heard of for a while; the bus skips those it has or whose
-delivery has begun. Receipts come first: a reply that was delivered while no agent ran must not look
-like one that was lost.
-"""
+The sweep asks SQL which replies nobody has heard of for a while; the bus skips those it has or whose delivery has
+begun. Receipts come first: a reply that was delivered while no agent ran must not look like one that was lost."""
 
 from __future__ import annotations
 

@@ -11,18 +11,11 @@ from typing import Any, Final, Protocol
 
 import structlog
 
+from agent import limits
 from agent.concurrency import BackgroundTasks
 from agent.engine import AfterTurn, Batch, Finished, Joined, Turn, reply_id_of
 from agent.features.access import People
 from agent.features.titles import Titler, nameable
-from agent.limits import (
-    BEGIN_PATIENCE_S,
-    COMMIT_PATIENCE_S,
-    CUT_GRACE_S,
-    DRAFT_CHARS_MAX,
-    DRAFT_EVERY_S,
-    TITLE_AFTER_S,
-)
 from agent.runtime.commit import Commits
 from agent.runtime.turn import TurnRunner
 from agent.subagents.wakes import stale_among
@@ -80,7 +73,7 @@ _log = structlog.get_logger(__name__)
 
 @contextmanager
 def showing(
-    bus: Deliveries, blank: Draft, text: Callable[[], CleanText], *, every_s: float = DRAFT_EVERY_S
+    bus: Deliveries, blank: Draft, text: Callable[[], CleanText], *, every_s: float = limits.DRAFT_EVERY_S
 ) -> Iterator[None]:
     """Tell what `text` says every `every_s` while the block lasts, as the draft that `blank` is without its text."""
     telling = asyncio.create_task(_tell(bus, blank, text, every_s))
@@ -95,7 +88,7 @@ async def _tell(bus: Deliveries, blank: Draft, text: Callable[[], CleanText], ev
     while True:
         await asyncio.sleep(every_s)
         said = text()
-        if len(said) > DRAFT_CHARS_MAX:
+        if len(said) > limits.DRAFT_CHARS_MAX:
             return
         if said in ("", told):
             continue
@@ -138,7 +131,6 @@ class LeaseClock(Protocol):
     @property
     def lease_end_s(self) -> float:
         """Return the monotonic time up to which no other process can have taken our lanes."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,8 +217,7 @@ class TurnRun:
     async def permit(self) -> None:
         """Return when the turn may call a model or a tool; raise `CancelledError` when it has ended.
 
-        While nobody can say (the bus is away), wait: the lease may still turn out to be ours.
-        """
+        While nobody can say (the bus is away), wait: the lease may still turn out to be ours."""
         while not self._is_cut and not self._is_decided and not await self._is_ours():  # noqa: ASYNC110 - a lease does not tell, it is asked
             await asyncio.sleep(_UNSURE_S)
         if self._is_cut:  # background work of a turn that ended well may go on
@@ -290,14 +281,13 @@ class TurnRun:
     async def decide(self, work: Coroutine[Any, Any, TurnCommit]) -> TurnCommit | None:
         """Do `work` and decide: its commit, or None when the run was cut short. What it raises, this raises.
 
-        Work that ignores its cancellation is left behind: it holds no permit any more.
-        """
+        Work that ignores its cancellation is left behind: it holds no permit any more."""
         working = asyncio.create_task(work)
         try:
             await asyncio.wait({working, self._ended}, return_when=asyncio.FIRST_COMPLETED)
             if not working.done():
                 working.cancel()
-                await asyncio.wait({working}, timeout=CUT_GRACE_S)
+                await asyncio.wait({working}, timeout=limits.CUT_GRACE_S)
         finally:
             working.cancel()
             working.add_done_callback(_forget)
@@ -387,8 +377,7 @@ class LaneRunner:
     async def answer(self, run: TurnRun) -> None:
         """Run a turn; whatever goes wrong in it ends here, recorded and decided.
 
-        Cancelled only when the lane is not ours any more, or is handed over by the one who cancels.
-        """
+        Cancelled only when the lane is not ours any more, or is handed over by the one who cancels."""
         lane = str(run.claim.key)
         try:
             await self._answer(run)
@@ -418,7 +407,7 @@ class LaneRunner:
             turn_id_of(messages[0].id), claim.key, claim.lease.fence, messages, begun_at_ms=self._clock.now_ms()
         )
         with structlog.contextvars.bound_contextvars(turn_id=batch.turn_id, lane=str(claim.key)):
-            start = await retry_until_available(lambda: self._begin(batch), RetryPolicy(for_s=BEGIN_PATIENCE_S))
+            start = await retry_until_available(lambda: self._begin(batch), RetryPolicy(for_s=limits.BEGIN_PATIENCE_S))
             fresh = tuple(message for message in messages if message.id in start.fresh_ids)
             if messages[0] not in fresh:
                 handled = leading(first, lambda message: message.id not in start.fresh_ids)
@@ -492,7 +481,7 @@ class LaneRunner:
         """Commit in SQL, then on the bus. Each is retried until it succeeds, so that an answer that was paid for is not
         requested again."""
         committed = await retry_until_available(
-            lambda: self._store.turns.commit(commit), RetryPolicy(for_s=COMMIT_PATIENCE_S)
+            lambda: self._store.turns.commit(commit), RetryPolicy(for_s=limits.COMMIT_PATIENCE_S)
         )
         replies = (*earlier, *commit.outbox)
         is_ours = await retry_until_available(lambda: self._lanes.commit(run.claim, handled=handled, replies=replies))
@@ -505,7 +494,7 @@ class LaneRunner:
         """Restart because newer messages came: of this run only its cost is kept, and its sub-agents are ended."""
         disowning = partial(self._store.tasks.disown, turn.batch.key, turn.batch.turn_id)
         _log.info("turn.restarted")
-        await retry_until_available(disowning, RetryPolicy(for_s=COMMIT_PATIENCE_S))
+        await retry_until_available(disowning, RetryPolicy(for_s=limits.COMMIT_PATIENCE_S))
         await retry_until_available(lambda: self._lanes.restart(run.claim))
         if turn.usage:
             try:
@@ -524,7 +513,7 @@ class LaneRunner:
     async def _title_beside(self, run: TurnRun, turn: Turn) -> None:
         """Give a title while the turn waits for its model, or after it: it takes no time from the answer."""
         await run.has_called.wait()
-        await asyncio.sleep(TITLE_AFTER_S)
+        await asyncio.sleep(limits.TITLE_AFTER_S)
         batch = turn.batch
         address = nameable(batch.newest)
         await self._titler.title(turn.session, turn_id=batch.turn_id, permit=turn.hold.permit, address=address)

@@ -1,7 +1,6 @@
 """The bounded model <-> tool loop: steps until the model answers without asking for a tool.
 
-Everything the model says passes the scrubber as it streams; everything it saw and said becomes an entry.
-"""
+Everything the model says passes the scrubber as it streams; everything it saw and said becomes an entry."""
 
 from __future__ import annotations
 
@@ -102,8 +101,7 @@ class Steps:
         """Fill `turn` until it has an answer, or the turn yields. Raises the `ModelError` tree.
 
         Between two rounds the messages that join the turn are put before the model, and `window` sees to it that
-        they fit. After the last round that is allowed one more call, without tools, asks for a wrap-up.
-        """
+        they fit. After the last round that is allowed one more call, without tools, asks for a wrap-up."""
         messages = list(prompt)
         for _ in range(self._rounds_max) if self._rounds_max else count():
             tools = self._tools.specs_for(context)

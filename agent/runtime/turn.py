@@ -1,8 +1,7 @@
 """One batch in, one clean reply out.
 
 A turn is one pass from the user's messages to the final reply: a command, or a conversation, and the commit
-that holds everything (`agent.runtime.commit`).
-"""
+that holds everything (`agent.runtime.commit`)."""
 
 from __future__ import annotations
 

@@ -5,8 +5,7 @@
                              then a summary of its first rounds, which lives as long as the turn
     after a refusal          the same, for a smaller budget: the provider knows better than our estimate
 
-What a turn itself was asked is always verbatim. Where nothing helps, `ContextTooLong` tells the user.
-"""
+What a turn itself was asked is always verbatim. Where nothing helps, `ContextTooLong` tells the user."""
 
 from __future__ import annotations
 
@@ -126,8 +125,7 @@ class TurnWindow:
     async def fit(self, budget: PromptBudget) -> None:
         """Compact what was said so far, if a prompt with it would not fit into `budget`.
 
-        Raises `ContextTooLong` if it does not fit then either, `Fenced` and `StoreUnavailable`.
-        """
+        Raises `ContextTooLong` if it does not fit then either, `Fenced` and `StoreUnavailable`."""
         self._budget = budget
         used = self.tokens - self._pruned().saved_tokens
         if used >= budget.usable and await self._compact():
@@ -146,8 +144,7 @@ class TurnWindow:
         """Build the prompt anew, if what the turn has gathered does not fit any more; None while it may stay as it is.
 
         `in_flight` is all that the turn has added so far; `counted` is the provider's count of the last prompt (0:
-        unknown). Raises `ContextTooLong` when nothing helps.
-        """
+        unknown). Raises `ContextTooLong` when nothing helps."""
         used = self._used(in_flight, counted)
         if is_refused:
             self._may_compact = self._may_condense = True

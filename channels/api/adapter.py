@@ -3,8 +3,7 @@
 Every process serves the port, and hears what is made of every answer as long as somebody waits there. One of them
 delivers an answer: it puts it on the bus, where any of them finds it, and calls the client's webhook if the message
 named one; it also calls the operator's webhooks (`gateway.webhooks`). To do any of it again with the same id changes
-nothing, so nothing is ever unknown.
-"""
+nothing, so nothing is ever unknown."""
 
 from __future__ import annotations
 

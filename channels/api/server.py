@@ -3,8 +3,7 @@ server with the tools of other agents.
 
 A client proves who it is by its token (`gateway.clients`). What it may do is decided where it is decided for people.
 The facts on OpenAI's API are from https://platform.openai.com/docs/api-reference/chat, those on MCP from
-https://modelcontextprotocol.io/specification/2025-11-25/basic/transports.
-"""
+https://modelcontextprotocol.io/specification/2025-11-25/basic/transports."""
 
 from __future__ import annotations
 

@@ -35,8 +35,7 @@ def cut_at(text: str, most: int, *, in_words: bool) -> int:
     """Find the best place to cut `text` so that at most `most` characters come before, 0 if there is none.
 
     After a line, else after a sentence (both only if that fills half of the room), else between words, else (if
-    `in_words`) at a grapheme border, else, for one monstrous grapheme, anywhere.
-    """
+    `in_words`) at a grapheme border, else, for one monstrous grapheme, anywhere."""
     if most >= len(text):
         return len(text)
     if most <= 0:
@@ -116,8 +115,7 @@ class TextChunk(Protocol):
 def split(blocks: Blocks, load: Load, *, chars_max: int) -> tuple[Blocks, ...]:
     """Cut `blocks` into parts of which each has a load of at most 1.0.
 
-    `chars_max` bounds the visible characters of one part from above, so that no probe measures the whole.
-    """
+    `chars_max` bounds the visible characters of one part from above, so that no probe measures the whole."""
     parts: list[Blocks] = []
     while blocks:
         part, blocks = _next_part(blocks, load, chars_max)
@@ -294,8 +292,7 @@ def _most(sizes: Sequence[int], load: Callable[[int], float]) -> int:
     """Find the largest `n <= len(sizes)` for which `load(n)` is at most 1.
 
     The load grows about evenly with `n`, so each probe is where the last one says the border should be; every fourth
-    halves the rest, for texts that are not so even. Probes stay near the answer in size.
-    """
+    halves the rest, for texts that are not so even. Probes stay near the answer in size."""
     low, high = 0, len(sizes)
     probe = min(high, _FIRST_PROBE)
     for tries in itertools.count(1):

@@ -1,8 +1,7 @@
 """Lay out the tree as lines, the same way for every platform.
 
 Platforms differ in their glyphs and spacing, which is `Style`; what a line *is* (heading, quoted, code) is said, not
-drawn.
-"""
+drawn."""
 
 from __future__ import annotations
 
@@ -50,8 +49,7 @@ class Piece:
 def weave(pieces: Iterable[Piece], signs: Mapping[Mark, str], *, needs_border: Callable[[str], bool]) -> str:
     """Write one line of text with its signs. `signs` is ordered: the first is the outermost.
 
-    `needs_border(char)` says that a sign does not work directly next to `char`.
-    """
+    `needs_border(char)` says that a sign does not work directly next to `char`."""
     weaver = _MarkWriter(signs, needs_border)
     for piece in pieces:
         weaver.add(piece)
@@ -137,8 +135,7 @@ def fit_tables(blocks: Blocks, width_max: int) -> Blocks:
     """Fit tables: return the same tree in which every table is at most `width_max` columns wide on the screen.
 
     Wider ones, and those with links in their cells (a padded table is literal text), become one block of "key: value"
-    lines per row.
-    """
+    lines per row."""
     return tuple(fitted for block in blocks for fitted in _fitted(block, width_max))
 
 

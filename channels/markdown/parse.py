@@ -1,8 +1,7 @@
 """Parse CommonMark, with what models write beyond it, into the tree that renderers write down.
 
 Bare URLs (found before emphasis, so that `_` in a path stays), footnotes, TeX between its usual delimiters, a bound
-on nesting that shows the rest as written, and tables that lose no cell.
-"""
+on nesting that shows the rest as written, and tables that lose no cell."""
 
 from __future__ import annotations
 
@@ -319,8 +318,7 @@ def parse(text: str) -> Blocks:
     """Parse any text into a tree, in time about linear in its length. Never raises.
 
     Empty for a text in which there is nothing to see. A text that consists of markup alone is shown as it was written,
-    for an answer must not vanish.
-    """
+    for an answer must not vanish."""
     source = _settled(text)
     if not is_visible(source):
         return ()

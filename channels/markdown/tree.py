@@ -1,8 +1,7 @@
 """The small frozen tree in which an answer is held between reading it and writing it down again.
 
 Blocks form a tree of bounded depth; inlines are flat runs of text with a set of marks, so that a paragraph
-can be cut anywhere without breaking anything.
-"""
+can be cut anywhere without breaking anything."""
 
 from __future__ import annotations
 

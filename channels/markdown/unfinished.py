@@ -3,8 +3,7 @@ held back, and open emphasis and code are closed.
 
 An open fence needs nothing: CommonMark closes it at the end of the text, and so do our renderers. Guesses may be
 wrong, for a text that goes on may mean anything; then a marker is seen for a moment. The final answer is rendered
-without any guess.
-"""
+without any guess."""
 
 from __future__ import annotations
 

@@ -3,8 +3,7 @@
 A person is an admin by configuration, has a role that an operator granted, is listed in the configuration, or is a
 stranger. A place is described from the widest name to the narrowest: the server or workspace it belongs to, the chat
 or channel, the thread. What is said of a narrower one wins; but nobody's word opens what another closes: `nobody`
-counts wherever it is said, and the tools of a place are those that every word on it allows.
-"""
+counts wherever it is said, and the tools of a place are those that every word on it allows."""
 
 from __future__ import annotations
 

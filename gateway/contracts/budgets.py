@@ -1,7 +1,6 @@
 """The cost of a day: its caps, its use, and admins' decisions about the limits of people and roles. Pure.
 
-Days are UTC days, counted from 1970. Money is whole nanodollars, so that sums are exact in every database.
-"""
+Days are UTC days, counted from 1970. Money is whole nanodollars, so that sums are exact in every database."""
 
 from __future__ import annotations
 
@@ -88,8 +87,7 @@ class Reservation:
     """The highest cost of one model call, set aside until it is settled or `expires_at_ms` has passed.
 
     With a `turn_id` it is refused unless that turn is counted already or may still be; with `begins_turn` it
-    counts the turn, once per id.
-    """
+    counts the turn, once per id."""
 
     id: str
     owner: SessionKey

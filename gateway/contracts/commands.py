@@ -1,8 +1,7 @@
 """Slash commands, once: /help, the native menus and their translations are made of this table; and the texts that say
 one, the same for channels and agents.
 
-What a command does is in `agent.features` and `agent.runtime.control`; a test pins that both know the same names.
-"""
+What a command does is in `agent.features` and `agent.runtime.control`; a test pins that both know the same names."""
 
 from __future__ import annotations
 
@@ -204,8 +203,7 @@ def command_behind_name(words: str) -> Command | None:
     begins with are a thing to say.
 
     A command that takes no argument is none if more follows ("help me with this letter"), but for those that must
-    never wait: who says `stop`, and whatever else, means it.
-    """
+    never wait: who says `stop`, and whatever else, means it."""
     if not words.strip():
         return Command("help")
     spelled = _plain(words)

@@ -14,8 +14,7 @@
     what the person says
 
 The words come last: there readers look for them, and there a half of a secret is looked for. Nothing that anybody
-wrote can begin or end one of these elements: in all of it the brackets of such names are written as `&lt;`.
-"""
+wrote can begin or end one of these elements: in all of it the brackets of such names are written as `&lt;`."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 Golden files in `tests/golden/envelopes` pin it. A reader ignores fields it does not know, so that two
 releases can run side by side; it refuses a version it does not know, so that nothing is half understood. What
-a newer release wrote is `NewerEnvelope`, which nobody buries.
-"""
+a newer release wrote is `NewerEnvelope`, which nobody buries."""
 
 from __future__ import annotations
 
@@ -82,8 +81,7 @@ def decode_reply(data: bytes) -> Reply:
 def inbound_prefix(message_id: str) -> bytes:
     """Return the bytes that begin the envelope of the inbound message with this id, and no other envelope.
 
-    The id comes first and JSON escapes its quotes, so nothing that a person writes can imitate it.
-    """
+    The id comes first and JSON escapes its quotes, so nothing that a person writes can imitate it."""
     head = {"v": VERSION, "t": "inbound", "id": message_id}
     return json.dumps(head, ensure_ascii=False, separators=(",", ":")).encode()[:-1] + b","
 

@@ -36,8 +36,7 @@
         ├── FileRefused             a file of a person cannot be had; its reason is told in the turn
         └── CredentialsRejected     the account stops, the operator is told
 
-`retryable` and `needs_operator` are facts of the class, not of the moment.
-"""
+`retryable` and `needs_operator` are facts of the class, not of the moment."""
 
 from __future__ import annotations
 

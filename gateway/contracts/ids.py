@@ -33,8 +33,7 @@ class SessionKey:
 
     Text form: `telegram:123` in a direct message, `telegram:123/-100456` in a place,
     `slack:U1/C1/1712.0001` in a thread, `telegram:/-100456` when a place is shared (no user part).
-    `channel` may carry a workspace: `slack.T123`.
-    """
+    `channel` may carry a workspace: `slack.T123`."""
 
     channel: str
     user: str
@@ -94,8 +93,7 @@ class ReplyAddress:
     """The way of an answer. Written by a channel; only that channel reads `target`.
 
     `channel` routes to the adapter; replies with equal `(channel, lane)` keep their order
-    and share one pacing budget; `target` is the channel's own canonical JSON.
-    """
+    and share one pacing budget; `target` is the channel's own canonical JSON."""
 
     channel: str
     lane: str

@@ -32,8 +32,7 @@ class Fact:
     `place` is where it was learned, "" in a direct message. A fact is read in its place, in threads inside of
     that place, and in direct messages with its owner; everywhere only if the owner said so (`is_shared`). `helps_with`
     are words that later questions may have in which it matters: it is found by them, too. `former` is what it replaced,
-    a line each.
-    """
+    a line each."""
 
     id: int
     key: SessionKey

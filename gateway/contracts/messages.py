@@ -71,8 +71,7 @@ class AttachmentKind(StrEnum):
 class Attachment:
     """A file that came with a message, by reference: the bus never carries media.
 
-    `reference` is opaque to everyone but the channel that wrote it.
-    """
+    `reference` is opaque to everyone but the channel that wrote it."""
 
     kind: AttachmentKind
     reference: str
@@ -133,8 +132,7 @@ class InboundMessage:
     under a message that one person alone sees, and the answer is for them alone, at this address. `wakes`: how
     many messages of ended sub-agents, this one included, have led to one another since a person spoke; 0: one speaks.
     `is_nameable`: the place at this address may have a name that is ours to give, as threads and topics have; who
-    cannot know says that it may.
-    """
+    cannot know says that it may."""
 
     id: str
     key: SessionKey
@@ -225,8 +223,7 @@ class Reply:
     last message, where the platform has them. With `amends`, the id of an earlier reply to the same address, it is
     no new message: it takes the place of that reply's last one. `files` go out behind the text, in their order.
     `language` is what its reader is spoken to in (a `gateway.i18n.Language`), for what a channel adds to it.
-    One of kind TITLE says nothing but `title`; no other has one.
-    """
+    One of kind TITLE says nothing but `title`; no other has one."""
 
     id: str
     turn_id: str
@@ -261,8 +258,7 @@ class DeliveryRecord:
     in for the next chunk, or what `channels.core.attempt` writes while it is on its way. `marked` are the chunks that
     went out under a line that says "perhaps a repetition". `published_at_ms` is when the bus got the reply,
     `begun_at_ms` when the first platform call was made. `shown` are the messages that showed the draft of the reply,
-    by chunk, as the platform numbers them: each is still to become its chunk, or to be taken away.
-    """
+    by chunk, as the platform numbers them: each is still to become its chunk, or to be taken away."""
 
     reply_id: str
     state: DeliveryState
@@ -293,8 +289,7 @@ class DeliveryProgress:
     """The progress of one committed reply, as SQL knows it.
 
     While no receipt is written the state is PENDING and no chunk counts as sent; the ledger on the bus
-    knows more, for as long as it lives.
-    """
+    knows more, for as long as it lives."""
 
     reply_id: str
     turn_id: str
@@ -325,8 +320,7 @@ class TurnTrace:
     """The record of one turn in SQL, from its messages to its replies. `finished_at_ms` is 0 while it runs.
 
     `started_at_ms` is 0 and `state` empty where none ever began: of a message that was given up before, and of a reply
-    that no turn made, whose `turn_id` is empty.
-    """
+    that no turn made, whose `turn_id` is empty."""
 
     turn_id: str
     key: SessionKey
@@ -356,8 +350,7 @@ class ControlRequest:
     """A command that never waits behind work. The other fields are what `stop` did.
 
     `stopped_fence` is the fencing token of the turn that it cancelled, 0 when none ran. `is_press`: it was said
-    with a button, so the answer is for the one who pressed it alone.
-    """
+    with a button, so the answer is for the one who pressed it alone."""
 
     kind: ControlKind
     message: InboundMessage
@@ -396,8 +389,7 @@ class Preview:
     so that whoever delivers the reply makes them its own, and nobody else's death leaves half an answer standing.
 
     `messages` are the platform's ids, in order. `opening` is how one more begins that may be there or not: its whole
-    first text; empty when none is on its way. `begun_at_ms` is when the first one was begun.
-    """
+    first text; empty when none is on its way. `begun_at_ms` is when the first one was begun."""
 
     address: ReplyAddress
     key: SessionKey

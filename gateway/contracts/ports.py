@@ -19,17 +19,14 @@ class Clock(Protocol):
 
     def now_ms(self) -> int:
         """Return Unix time in milliseconds."""
-        ...
 
     def monotonic_s(self) -> float: ...
 
     def new_id(self) -> str:
         """Return a sortable unique id, 26 characters."""
-        ...
 
     def code(self, length: int) -> str:
         """Return a random code without look-alike characters, fit to be read aloud."""
-        ...
 
 
 # What the channels role may do with what people say, and who may say it.
@@ -51,8 +48,7 @@ class Admission:
 
     `queued` counts the messages now waiting in the lane, this one included; `is_running` says that a
     turn of the lane is in progress; neither is said of a control command. After TOO_FAST its author may write again in
-    `wait_s`.
-    """
+    `wait_s`."""
 
     verdict: Verdict
     queued: int = 0
@@ -95,8 +91,7 @@ class Claim:
     """One leased lane with the messages at its head, oldest first. `attempts` counts failed runs so far.
 
     `is_stopped`: a /stop came for these messages while their worker died or stalled; commit them as
-    stopped, do not run them. `access` is the projection that was shown when the lane was leased.
-    """
+    stopped, do not run them. `access` is the projection that was shown when the lane was leased."""
 
     key: SessionKey
     lease: Lease
@@ -174,8 +169,7 @@ class TokenWish:
     """A token of a bucket that gains `per_s`, up to `burst`.
 
     An answer waits only for what answers have spent. What may be left undone asks with `spare`: it waits for whatever
-    was spent, and so many tokens must remain.
-    """
+    was spent, and so many tokens must remain."""
 
     bucket: str
     per_s: float
@@ -207,8 +201,7 @@ class SendAttempt:
 
     `id` is that of no other attempt: who begins again with it has begun. `is_first`: nobody has read the row, so it
     begins only if there is none, no preview, and nothing to be said against the place. `adopts` is the preview's row as
-    it was found, whose messages are `record.shown`.
-    """
+    it was found, whose messages are `record.shown`."""
 
     id: str
     reply_id: str
@@ -354,8 +347,7 @@ class TraceSpan:
 
     `id` is its own within the turn, `parent` that of the span it belongs to; "" for the outermost one. Whoever knows
     the turn can name both, so a trace grows in several processes and nothing is passed along. `operation` and
-    `subject` make its name, such as `chat gpt-4o`. With a `failure`, a code, it did not succeed.
-    """
+    `subject` make its name, such as `chat gpt-4o`. With a `failure`, a code, it did not succeed."""
 
     turn_id: str
     id: str

@@ -1,7 +1,6 @@
 """Rows of the agent's profiles and of the sub-agents' types, and the sets of tools that both are made of.
 
-Ten rows that everybody may read. What a profile says of itself is the agent's: a prompt file of the same name.
-"""
+Ten rows that everybody may read. What a profile says of itself is the agent's: a prompt file of the same name."""
 
 from __future__ import annotations
 

@@ -51,8 +51,7 @@ class Entry:
     A `TOOL` entry answers `tool_call_id`; `is_error` is the flag of its result envelope.
     `message_id` is the platform message a user entry came from (unique per store). What was undone is kept
     and marked (`is_undone`): it is in no view any more. `author` is the owner key of the person who wrote a user entry
-    in a shared place; empty elsewhere, and where nobody knows.
-    """
+    in a shared place; empty elsewhere, and where nobody knows."""
 
     role: Role
     text: CleanText
@@ -123,8 +122,7 @@ class Session:
     are what the user chose with /model and /agent; empty: the configured ones. The session of a sub-agent has the
     `channel` `subagent:<type>`, a parent and the number 0; it is never a key's current one. `language` is what was last
     known of who speaks under the key (a `gateway.i18n.Language`; empty: nothing yet); with `is_voiced` that person
-    wants answers spoken, too, which is told where a turn begins and nowhere else.
-    """
+    wants answers spoken, too, which is told where a turn begins and nowhere else."""
 
     id: str
     key: SessionKey
@@ -153,8 +151,7 @@ class TurnStart:
     """The result of `TurnStore.begin`: the session, the messages that are new, the replies that still wait to be sent.
 
     `fresh_ids` empty means that all messages were answered before: publish `unsent` and commit. `is_first`: nobody has
-    begun the turn before, so nobody has left anything of it. `prompt` answers the `PromptQuery` that came along.
-    """
+    begun the turn before, so nobody has left anything of it. `prompt` answers the `PromptQuery` that came along."""
 
     session: Session
     fresh_ids: frozenset[str]
@@ -280,8 +277,7 @@ class TurnCommit:
     answered. `effects` apply after the entries, in order.
     `prompt_tokens` is the provider's count for the turn's last prompt (0 = unknown). A turn with a `barrier` has
     yielded: it answers nobody, and its session is woken when the barrier is met. `buttons` hang under its replies.
-    `collected` are the sub-agents' tasks whose results its model has read, so that they wake nobody any more.
-    """
+    `collected` are the sub-agents' tasks whose results its model has read, so that they wake nobody any more."""
 
     turn_id: str
     session_id: str
@@ -363,8 +359,7 @@ class Schedule:
 
     `number` is what its owner calls it: counted from 1, never used twice (0 = not yet stored). `recurrence` is
     the text form of a rule in the wall-clock time of `zone`; empty: it happens once. `address` is where it was
-    asked for and `author_id` who asked, as the channel wrote them; `place` is as in the message that asked for it.
-    """
+    asked for and `author_id` who asked, as the channel wrote them; `place` is as in the message that asked for it."""
 
     id: str
     key: SessionKey

@@ -66,8 +66,7 @@ class SubTask:
     words for the board and the chat, `prompt` the whole task. `depth` counts from 1. `reason` is the code of why it did
     not complete (`gateway.contracts.errors`), such as `killed_by_signal_9`; "" if it did. `result` is its answer, or
     what is left of it. `confinement` names what held its process. `doing`: what it does while it runs, as far as that
-    is known; None before and after. Times are Unix milliseconds, 0: not yet.
-    """
+    is known; None before and after. Times are Unix milliseconds, 0: not yet."""
 
     id: str
     session_id: str

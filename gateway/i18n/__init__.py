@@ -7,8 +7,7 @@
 
 Whoever writes a sentence writes it like that, as a literal, with named placeholders, and runs `make words`; a test
 names what has no translation. A sentence whose values are clean (or numbers) is `CleanText`; one with other values is
-text to be scrubbed, as ever. Logs, prompts, the operator's API and the command line stay English.
-"""
+text to be scrubbed, as ever. Logs, prompts, the operator's API and the command line stay English."""
 
 from __future__ import annotations
 
@@ -51,8 +50,7 @@ _KANA_OR_HANGUL: Final = re.compile(r"[\u3040-\u30ff\u1100-\u11ff\uac00-\ud7af]"
 
 def language_named(tag: str) -> Language | None:
     """Return the language of an IETF tag, whatever its script or region (`zh-Hans-CN`, `de_AT`). English for a language
-    without a catalogue, None for an empty tag.
-    """
+    without a catalogue, None for an empty tag."""
     if not tag:
         return None
     return _BY_SUBTAG.get(re.split("[-_]", tag, maxsplit=1)[0].lower(), Language.EN)
@@ -107,8 +105,7 @@ class Words:
     """The words of one language. A test pins that `own` is always a literal or a `Sentence`.
 
     The types say what is clean: a sentence of ours with values that are clean, or numbers. With any other value it is a
-    `str`, for whoever says it to scrub.
-    """
+    `str`, for whoever says it to scrub."""
 
     language: Language
 
@@ -122,8 +119,7 @@ class Words:
 
     def known(self, text: str) -> str:
         """Translate a text that came in English, over the bus or from an error, if it is a whole sentence of ours
-        without values; else return it as it is.
-        """
+        without values; else return it as it is."""
         return catalogue_of(self.language).gettext(text) if text else text
 
     @overload
@@ -187,8 +183,7 @@ def words_for(tag: str, text: str = "", *, known: str = "") -> Words:
 
 def language_of(message: InboundMessage) -> Language | None:
     """Return what one message shows of its author's language; None for nothing. A message of a schedule or of an ended
-    sub-agent has no author.
-    """
+    sub-agent has no author."""
     text = "" if is_firing(message) or is_wake(message) else message.text
     return language_named(message.language) or language_written(text)
 

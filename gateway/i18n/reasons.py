@@ -1,7 +1,6 @@
 """The words for every reason, refusal and shortfall: what happened, and what a model may do instead. Pure.
 
-A test pins that no code is without its row.
-"""
+A test pins that no code is without its row."""
 
 from __future__ import annotations
 
@@ -180,8 +179,7 @@ _PATTERNS: Final = {reason: _pattern(reason) for reason in sorted(Reason, key=la
 def own_code_of(said: str) -> Code | None:
     """Return what a child said of its end, if it is a code that children have; None for anything else. The code is
     shown as it is, so its figure must carry nothing: a number of a few digits, or the name of an exception that
-    Python has.
-    """
+    Python has."""
     for reason in OF_CHILDREN:
         if found := _PATTERNS[reason].fullmatch(said):
             figures = found.groupdict()

@@ -2,8 +2,7 @@
 
 `gateway.contracts.access` says what is a person's. Changes wait for each other (`has_changed`), so persons are always
 disjoint. A person's facts have numbers of their own each, so that /forget means one; the spending of the day stays
-where it was made, and is summed over the purse.
-"""
+where it was made, and is summed over the purse."""
 
 from __future__ import annotations
 
@@ -12,19 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from hashlib import sha256
 from typing import Any, Final
 
-from sqlalchemy import (
-    BindParameter,
-    ColumnElement,
-    Row,
-    Select,
-    String,
-    bindparam,
-    cast,
-    delete,
-    select,
-    union,
-    update,
-)
+import sqlalchemy as sa
 
 from gateway.contracts.access import Ends, LinkOffer, LinkVerdict, RedeemedLink
 from gateway.contracts.budgets import day_of
@@ -38,22 +25,22 @@ from gateway.store.audit import USER, has_changed, write_down
 from gateway.store.engine import Aggregate, Connection, read, reading, upsert, write
 from gateway.store.tables import facts, grants, lanes, link_codes, link_tries, links, purses
 
-_WHOSE: Final[BindParameter[str]] = bindparam("end_", type_=String)
-_OWN: Final[Select[Any]] = select(cast(_WHOSE, links.c.owner.type).label("owner"))
+_WHOSE: Final[sa.BindParameter[str]] = sa.bindparam("end_", type_=sa.String)
+_OWN: Final[sa.Select[Any]] = sa.select(sa.cast(_WHOSE, links.c.owner.type).label("owner"))
 _MINE: Final = links.alias("mine")
-_LINKED: Final = select(links.c.owner).join(_MINE, links.c.person == _MINE.c.person).where(_MINE.c.owner == _WHOSE)
-_ENDS: Final = union(_OWN, _LINKED)
+_LINKED: Final = sa.select(links.c.owner).join(_MINE, links.c.person == _MINE.c.person).where(_MINE.c.owner == _WHOSE)
+_ENDS: Final = sa.union(_OWN, _LINKED)
 _PURSE: Final = purses.alias("purse_of")
 _TODAY: Final = (
-    select(purses.c.owner)
+    sa.select(purses.c.owner)
     .join(_PURSE, (purses.c.purse == _PURSE.c.purse) & (purses.c.day == _PURSE.c.day))
-    .where(_PURSE.c.owner == _WHOSE, _PURSE.c.day == bindparam("day_"))
+    .where(_PURSE.c.owner == _WHOSE, _PURSE.c.day == sa.bindparam("day_"))
 )
-_PAYING: Final = union(_OWN, _LINKED, _TODAY)
-_PERSONS: Final = select(links.c.person, links.c.owner)
+_PAYING: Final = sa.union(_OWN, _LINKED, _TODAY)
+_PERSONS: Final = sa.select(links.c.person, links.c.owner)
 _LOCK: Final = (
-    select(lanes.c.key)
-    .where(lanes.c.owner.in_(bindparam("owners", expanding=True)))
+    sa.select(lanes.c.key)
+    .where(lanes.c.owner.in_(sa.bindparam("owners", expanding=True)))
     .order_by(lanes.c.key)
     .with_for_update()
 )
@@ -69,7 +56,7 @@ def paying_with(connection: Connection, owner: str, day: int) -> list[str]:
     return sorted(connection.execute(_PAYING, {"end_": owner, "day_": day}).scalars())
 
 
-def is_of_person(column: ColumnElement[str]) -> ColumnElement[bool]:
+def is_of_person(column: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
     """Match what belongs to any end of the person whose end is the parameter `end_`."""
     return column.in_(_ENDS)
 
@@ -105,25 +92,25 @@ def _digest(code: str) -> str:
 
 
 # --- codes
-_CODE: Final = select(link_codes).where(link_codes.c.digest == bindparam("code_digest"))
+_CODE: Final = sa.select(link_codes).where(link_codes.c.digest == sa.bindparam("code_digest"))
 _KEEP: Final = (
-    update(link_codes)
-    .where(link_codes.c.digest == bindparam("code_digest"))
-    .values(entered_by=bindparam("by"), expires_at_ms=bindparam("until_ms"))
+    sa.update(link_codes)
+    .where(link_codes.c.digest == sa.bindparam("code_digest"))
+    .values(entered_by=sa.bindparam("by"), expires_at_ms=sa.bindparam("until_ms"))
 )
-_IS_ENTERED: Final = (link_codes.c.owner == bindparam("whose")) & (link_codes.c.entered_by == bindparam("by"))
-_ENTERED: Final = select(link_codes).where(_IS_ENTERED)
-_USE_UP: Final = delete(link_codes).where(_IS_ENTERED)
-_WITHDRAW: Final = delete(link_codes).where(link_codes.c.digest == bindparam("code_digest"))
-_EXPIRE: Final = delete(link_codes).where(link_codes.c.expires_at_ms <= bindparam("now_ms"))
-_TRIES: Final = select(link_tries).where(link_tries.c.owner == bindparam("whose"))
-_FORGET_TRIES: Final = delete(link_tries).where(link_tries.c.owner == bindparam("whose"))
-_BLOCKED: Final = select(grants.c.owner).where(
-    grants.c.owner.in_(bindparam("owners", expanding=True)), grants.c.role == GrantRole.BLOCKED.value
+_IS_ENTERED: Final = (link_codes.c.owner == sa.bindparam("whose")) & (link_codes.c.entered_by == sa.bindparam("by"))
+_ENTERED: Final = sa.select(link_codes).where(_IS_ENTERED)
+_USE_UP: Final = sa.delete(link_codes).where(_IS_ENTERED)
+_WITHDRAW: Final = sa.delete(link_codes).where(link_codes.c.digest == sa.bindparam("code_digest"))
+_EXPIRE: Final = sa.delete(link_codes).where(link_codes.c.expires_at_ms <= sa.bindparam("now_ms"))
+_TRIES: Final = sa.select(link_tries).where(link_tries.c.owner == sa.bindparam("whose"))
+_FORGET_TRIES: Final = sa.delete(link_tries).where(link_tries.c.owner == sa.bindparam("whose"))
+_BLOCKED: Final = sa.select(grants.c.owner).where(
+    grants.c.owner.in_(sa.bindparam("owners", expanding=True)), grants.c.role == GrantRole.BLOCKED.value
 )
 
 
-def _erred(connection: Connection, owner: str, before: Row[Any] | None, now_ms: int) -> RedeemedLink:
+def _erred(connection: Connection, owner: str, before: sa.Row[Any] | None, now_ms: int) -> RedeemedLink:
     tries = 1 + (before.tries if before is not None and before.until_ms > now_ms else 0)
     connection.execute(
         _put_tries(connection), {"owner": owner, "tries": tries, "until_ms": now_ms + LINK_LOCKED_S * 1000}
@@ -131,7 +118,7 @@ def _erred(connection: Connection, owner: str, before: Row[Any] | None, now_ms: 
     return RedeemedLink(LinkVerdict.UNKNOWN, tries_left=LINK_TRIES_MAX - tries)
 
 
-def _to_offer(row: Row[Any]) -> LinkOffer:
+def _to_offer(row: sa.Row[Any]) -> LinkOffer:
     return LinkOffer(
         SessionKey.parse(row.owner),
         CleanText(row.name),
@@ -142,14 +129,16 @@ def _to_offer(row: Row[Any]) -> LinkOffer:
 
 
 _NUMBERS: Final = (
-    select(facts.c.id, facts.c.number)
-    .where(facts.c.owner.in_(bindparam("owners", expanding=True)))
+    sa.select(facts.c.id, facts.c.number)
+    .where(facts.c.owner.in_(sa.bindparam("owners", expanding=True)))
     .order_by(facts.c.number, facts.c.id)
 )
 _SET_ASIDE: Final = (
-    update(facts).where(facts.c.owner.in_(bindparam("owners", expanding=True))).values(number=-facts.c.number)
+    sa.update(facts).where(facts.c.owner.in_(sa.bindparam("owners", expanding=True))).values(number=-facts.c.number)
 )
-_RENUMBER: Final = update(facts).where(facts.c.id == bindparam("fact_id")).values(number=bindparam("new_number"))
+_RENUMBER: Final = (
+    sa.update(facts).where(facts.c.id == sa.bindparam("fact_id")).values(number=sa.bindparam("new_number"))
+)
 
 
 def _join(connection: Connection, own: list[str], others: list[str], now_ms: int, person: str) -> None:
@@ -179,7 +168,7 @@ def _pool(connection: Connection, owners: Iterable[str], now_ms: int, purse: str
 
 
 # --- parting
-_LEAVE: Final = delete(links).where(links.c.owner.in_(bindparam("owners", expanding=True)))
+_LEAVE: Final = sa.delete(links).where(links.c.owner.in_(sa.bindparam("owners", expanding=True)))
 
 
 class LinkStore(Aggregate):

@@ -75,7 +75,6 @@ class ResultRows(Protocol):
     @property
     def rowcount(self) -> int:
         """Return how many rows it changed."""
-        ...
 
     def __iter__(self) -> Iterator[AnyRow]: ...
     def all(self) -> Sequence[AnyRow]: ...
@@ -94,15 +93,12 @@ class Connection(Protocol):
     @property
     def dialect(self) -> Dialect:
         """Return what the database speaks."""
-        ...
 
     def execute(self, statement: Executable, parameters: Any = None, /) -> ResultRows:
         """Run a statement, with a list of parameters once for each of them."""
-        ...
 
     def exec_driver_sql(self, statement: str, /) -> ResultRows:
         """Run a statement in the database's own words."""
-        ...
 
 
 def per_dialect(describe: Callable[[InsertInto], Executable]) -> Callable[[Connection], Executable]:
@@ -218,24 +214,19 @@ class Database(Protocol):
     @property
     def url(self) -> URL:
         """Return where it is."""
-        ...
 
     async def write(self, work: Work[T], *, durable: bool = True) -> T:
         """Run `work` in one transaction: all of it or nothing. One that is not `durable` survives the death
         of every process, but need not survive a power cut."""
-        ...
 
     async def read(self, work: Work[T]) -> T:
         """Run `work` with no transaction around it: each statement sees one state of its own."""
-        ...
 
     async def forget_pages(self) -> None:
         """Leave no old state of a page behind."""
-        ...
 
     async def close(self) -> None:
         """Close all connections."""
-        ...
 
 
 WITH_BOUNDED_TRANSACTIONS: Final = 17  # of PostgreSQL, the first with `transaction_timeout`

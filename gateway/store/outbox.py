@@ -1,8 +1,7 @@
 """Committed replies, with their files and buttons, and how their delivery ended.
 
 The bytes of a file are kept from the commit of its reply to its receipt. A button says a command: one press uses up
-its whole group.
-"""
+its whole group."""
 
 from __future__ import annotations
 

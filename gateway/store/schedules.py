@@ -1,8 +1,7 @@
 """Schedules: counted per owner, claimed for a firing by one worker, moved on once per due time.
 
 What an owner asks names the owner in every statement. A firing is guarded by the due time itself: the worker that moves
-a schedule away from it has fired it, and the others change nothing.
-"""
+a schedule away from it has fired it, and the others change nothing."""
 
 from __future__ import annotations
 
@@ -157,8 +156,7 @@ class ScheduleStore(Aggregate):
     """Every schedule, and each owner's time zone. Raises `StoreUnavailable`.
 
     Owners see and change their own only. A firing is claimed by one worker; whether it happened is decided by
-    `move`: of all who believe that they fired the same due time, one moves the schedule on.
-    """
+    `move`: of all who believe that they fired the same due time, one moves the schedule on."""
 
     @write
     def add(self, connection: Connection, schedule: Schedule, *, active_max: int) -> Schedule | None:

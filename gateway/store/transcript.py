@@ -4,8 +4,7 @@ What is undone stays in the transcript, and leaves every view. A turn is what ca
 that joined it, all that was answered. A summary that was made after the turn began is undone with it; the one before,
 or the whole head, is in view again.
 
-Every statement about task lists names the lane: what was set out to be done in private is in no group.
-"""
+Every statement about task lists names the lane: what was set out to be done in private is in no group."""
 
 from __future__ import annotations
 

@@ -16,25 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from sqlalchemy import (
-    BindParameter,
-    ColumnElement,
-    Executable,
-    Integer,
-    Row,
-    Select,
-    String,
-    and_,
-    bindparam,
-    cast,
-    delete,
-    distinct,
-    func,
-    literal,
-    or_,
-    select,
-    update,
-)
+import sqlalchemy as sa
 
 from gateway.contracts.budgets import (
     DAY_MS,
@@ -55,25 +37,25 @@ from gateway.store.accounts import is_of_person, paying_with
 from gateway.store.engine import Aggregate, Connection, InsertInto, per_dialect, read, upsert, write, write_unsynced
 from gateway.store.tables import counted_turns, reservations, spending, usage
 
-_SERVED: Final = and_(usage.c.purpose == UsagePurpose.TURN.value, usage.c.turn_id != "")
-_TOKENS: Final = func.sum(usage.c.prompt_tokens + usage.c.completion_tokens)
-_MONEY: Final = func.sum(usage.c.cost_usd)
+_SERVED: Final = sa.and_(usage.c.purpose == UsagePurpose.TURN.value, usage.c.turn_id != "")
+_TOKENS: Final = sa.func.sum(usage.c.prompt_tokens + usage.c.completion_tokens)
+_MONEY: Final = sa.func.sum(usage.c.cost_usd)
 _HOUR_MS: Final = 3_600_000
 _HOUR: Final = (usage.c.created_at_ms // _HOUR_MS).label("hour")
 _DAY: Final = (usage.c.created_at_ms // DAY_MS).label("day")
 
 
-def _sums(*by: Any) -> Select[Any]:
+def _sums(*by: Any) -> sa.Select[Any]:
     """Return the sums within a span, one row for each value of `by`."""
-    within = and_(usage.c.created_at_ms >= bindparam("from_ms"), usage.c.created_at_ms < bindparam("to_ms"))
+    within = sa.and_(usage.c.created_at_ms >= sa.bindparam("from_ms"), usage.c.created_at_ms < sa.bindparam("to_ms"))
     return (
-        select(
+        sa.select(
             *by,
-            func.count().label("calls"),
-            func.count(distinct(usage.c.turn_id)).filter(_SERVED).label("turns"),
-            func.sum(usage.c.prompt_tokens).label("prompt_tokens"),
-            func.sum(usage.c.completion_tokens).label("completion_tokens"),
-            func.sum(usage.c.cached_tokens).label("cached_tokens"),
+            sa.func.count().label("calls"),
+            sa.func.count(sa.distinct(usage.c.turn_id)).filter(_SERVED).label("turns"),
+            sa.func.sum(usage.c.prompt_tokens).label("prompt_tokens"),
+            sa.func.sum(usage.c.completion_tokens).label("completion_tokens"),
+            sa.func.sum(usage.c.cached_tokens).label("cached_tokens"),
             _MONEY.label("cost_usd"),
         )
         .where(within)
@@ -87,12 +69,14 @@ _BY_MODEL: Final = _sums(usage.c.purpose, usage.c.model)
 _BY_DAY: Final = (
     _sums(usage.c.owner, _DAY)
     .order_by(_DAY.desc(), _MONEY.desc(), _TOKENS.desc(), usage.c.owner)
-    .limit(bindparam("page_limit"))
-    .offset(bindparam("page_offset"))
+    .limit(sa.bindparam("page_limit"))
+    .offset(sa.bindparam("page_offset"))
 )
-_OF_SOME: Final = _sums(usage.c.owner).where(usage.c.owner.in_(bindparam("owners", expanding=True)))
+_OF_SOME: Final = _sums(usage.c.owner).where(usage.c.owner.in_(sa.bindparam("owners", expanding=True)))
 _BY_HOUR: Final = _sums(_HOUR).order_by(_HOUR)
-_TOP: Final = _sums(usage.c.owner).order_by(_MONEY.desc(), _TOKENS.desc(), usage.c.owner).limit(bindparam("page_limit"))
+_TOP: Final = (
+    _sums(usage.c.owner).order_by(_MONEY.desc(), _TOKENS.desc(), usage.c.owner).limit(sa.bindparam("page_limit"))
+)
 _BY_PURPOSE_OF_OWNER: Final = _BY_PURPOSE.where(_OF_OWNER)
 _BY_DAY_OF_OWNER: Final = _BY_DAY.where(_OF_OWNER)
 
@@ -102,7 +86,7 @@ def _parameters(span: Period, owner: SessionKey | None = None) -> dict[str, Any]
     return within if owner is None else within | {"end_": str(owner)}
 
 
-def _sum(row: Row[Any]) -> UsageSum:
+def _sum(row: sa.Row[Any]) -> UsageSum:
     return UsageSum(
         calls=int(row.calls),
         turns=int(row.turns),
@@ -123,53 +107,57 @@ def _account(owner: SessionKey | None) -> str:
 
 # --- one account's day
 _OF_DAY: Final = (
-    select(spending)
-    .where(spending.c.owner.in_(bindparam("owners", expanding=True)), spending.c.day == bindparam("d"))
+    sa.select(spending)
+    .where(spending.c.owner.in_(sa.bindparam("owners", expanding=True)), spending.c.day == sa.bindparam("d"))
     .order_by(spending.c.owner)
 )
 _LOCK: Final = _OF_DAY.with_for_update()  # SQLite knows no such thing and needs none: its writers take turns
 _ADD: Final = (
-    update(spending)
-    .where(spending.c.owner.in_(bindparam("owners", expanding=True)), spending.c.day == bindparam("d"))
+    sa.update(spending)
+    .where(spending.c.owner.in_(sa.bindparam("owners", expanding=True)), spending.c.day == sa.bindparam("d"))
     .values(
-        tokens=spending.c.tokens + bindparam("more_tokens"),
-        nano_usd=spending.c.nano_usd + bindparam("more_nano_usd"),
-        turns=spending.c.turns + bindparam("more_turns"),
+        tokens=spending.c.tokens + sa.bindparam("more_tokens"),
+        nano_usd=spending.c.nano_usd + sa.bindparam("more_nano_usd"),
+        turns=spending.c.turns + sa.bindparam("more_turns"),
     )
 )
-_FORGET_DAYS: Final = delete(spending).where(spending.c.owner == bindparam("a"), spending.c.day < bindparam("d"))
-_FORGET_RESERVATIONS: Final = delete(reservations).where(
-    reservations.c.owner == bindparam("a"), reservations.c.day < bindparam("d")
+_FORGET_DAYS: Final = sa.delete(spending).where(
+    spending.c.owner == sa.bindparam("a"), spending.c.day < sa.bindparam("d")
 )
-_FORGET_TURNS: Final = delete(counted_turns).where(
-    counted_turns.c.owner == bindparam("a"), counted_turns.c.day < bindparam("d")
+_FORGET_RESERVATIONS: Final = sa.delete(reservations).where(
+    reservations.c.owner == sa.bindparam("a"), reservations.c.day < sa.bindparam("d")
+)
+_FORGET_TURNS: Final = sa.delete(counted_turns).where(
+    counted_turns.c.owner == sa.bindparam("a"), counted_turns.c.day < sa.bindparam("d")
 )
 
 
 @per_dialect
-def _begin_day(insert: InsertInto) -> Executable:
+def _begin_day(insert: InsertInto) -> sa.Executable:
     """Begin a day: a new row knows what the usage table knows of the day: caps may come into force in the middle of
     it."""
-    account: BindParameter[str] = bindparam("a", type_=String)
-    day: BindParameter[int] = bindparam("d", type_=Integer)
-    known = select(
-        cast(account, String),
-        cast(day, spending.c.day.type),
-        func.coalesce(func.sum(usage.c.prompt_tokens + usage.c.completion_tokens), 0),
-        cast(func.round(func.coalesce(func.sum(usage.c.cost_usd), 0.0) * NANO_PER_USD), spending.c.nano_usd.type),
-        func.count(distinct(usage.c.turn_id)).filter(_is_of_a_turn()),
-        literal(""),
+    account: sa.BindParameter[str] = sa.bindparam("a", type_=sa.String)
+    day: sa.BindParameter[int] = sa.bindparam("d", type_=sa.Integer)
+    known = sa.select(
+        sa.cast(account, sa.String),
+        sa.cast(day, spending.c.day.type),
+        sa.func.coalesce(sa.func.sum(usage.c.prompt_tokens + usage.c.completion_tokens), 0),
+        sa.cast(
+            sa.func.round(sa.func.coalesce(sa.func.sum(usage.c.cost_usd), 0.0) * NANO_PER_USD), spending.c.nano_usd.type
+        ),
+        sa.func.count(sa.distinct(usage.c.turn_id)).filter(_is_of_a_turn()),
+        sa.literal(""),
     ).where(
-        or_(account == POT, usage.c.owner == account),
-        usage.c.created_at_ms >= bindparam("begins_ms"),
-        usage.c.created_at_ms < bindparam("ends_ms"),
+        sa.or_(account == POT, usage.c.owner == account),
+        usage.c.created_at_ms >= sa.bindparam("begins_ms"),
+        usage.c.created_at_ms < sa.bindparam("ends_ms"),
     )
     statement = insert(spending).from_select([column.name for column in spending.columns], known)
     return statement.on_conflict_do_nothing(index_elements=[spending.c.owner, spending.c.day])
 
 
-def _is_of_a_turn() -> ColumnElement[bool]:
-    return and_(usage.c.purpose == UsagePurpose.TURN.value, usage.c.turn_id != "")
+def _is_of_a_turn() -> sa.ColumnElement[bool]:
+    return sa.and_(usage.c.purpose == UsagePurpose.TURN.value, usage.c.turn_id != "")
 
 
 def _paying(connection: Connection, account: str, day: int) -> list[str]:
@@ -177,7 +165,7 @@ def _paying(connection: Connection, account: str, day: int) -> list[str]:
     return [POT] if account == POT else paying_with(connection, account, day)
 
 
-def _locked(connection: Connection, accounts: Sequence[str], day: int) -> Sequence[Row[Any]]:
+def _locked(connection: Connection, accounts: Sequence[str], day: int) -> Sequence[sa.Row[Any]]:
     """Lock the day of these accounts, which nobody else changes until this transaction ends, and return it."""
     rows = connection.execute(_LOCK, {"owners": accounts, "d": day}).all()
     missing = sorted({*accounts} - {row.owner for row in rows})
@@ -197,28 +185,28 @@ def _forget(connection: Connection, account: str, day: int) -> None:
         connection.execute(statement, {"a": account, "d": day - 1})
 
 
-def _amounts(row: Row[Any]) -> Amounts:
+def _amounts(row: sa.Row[Any]) -> Amounts:
     return Amounts(int(row.tokens), int(row.nano_usd), int(row.turns))
 
 
-def _total(rows: Iterable[Row[Any]]) -> Amounts:
+def _total(rows: Iterable[sa.Row[Any]]) -> Amounts:
     return sum(map(_amounts, rows), Amounts())
 
 
 # --- what is reserved
-_IS_THEIRS: Final = reservations.c.owner.in_(bindparam("owners", expanding=True))
-_RESERVED: Final = select(
-    func.coalesce(func.sum(reservations.c.tokens), 0).label("tokens"),
-    func.coalesce(func.sum(reservations.c.nano_usd), 0).label("nano_usd"),
-    func.coalesce(func.sum(reservations.c.tokens).filter(_IS_THEIRS), 0).label("own_tokens"),
-    func.coalesce(func.sum(reservations.c.nano_usd).filter(_IS_THEIRS), 0).label("own_nano_usd"),
+_IS_THEIRS: Final = reservations.c.owner.in_(sa.bindparam("owners", expanding=True))
+_RESERVED: Final = sa.select(
+    sa.func.coalesce(sa.func.sum(reservations.c.tokens), 0).label("tokens"),
+    sa.func.coalesce(sa.func.sum(reservations.c.nano_usd), 0).label("nano_usd"),
+    sa.func.coalesce(sa.func.sum(reservations.c.tokens).filter(_IS_THEIRS), 0).label("own_tokens"),
+    sa.func.coalesce(sa.func.sum(reservations.c.nano_usd).filter(_IS_THEIRS), 0).label("own_nano_usd"),
 ).where(
-    reservations.c.day == bindparam("d"),
-    reservations.c.expires_at_ms > bindparam("now_ms"),
-    reservations.c.id != bindparam("but"),
+    reservations.c.day == sa.bindparam("d"),
+    reservations.c.expires_at_ms > sa.bindparam("now_ms"),
+    reservations.c.id != sa.bindparam("but"),
 )
 _RESERVED_BY: Final = _RESERVED.where(_IS_THEIRS)
-_COUNTED: Final = select(counted_turns.c.turn_id).where(counted_turns.c.turn_id == bindparam("t"))
+_COUNTED: Final = sa.select(counted_turns.c.turn_id).where(counted_turns.c.turn_id == sa.bindparam("t"))
 _COUNT: Final = counted_turns.insert()
 _put: Final = upsert(reservations, "tokens", "nano_usd", "expires_at_ms")
 
@@ -245,7 +233,7 @@ def _reservation_row(claim: Reservation) -> dict[str, Any]:
 
 
 # --- what was spent
-_TAKE_BACK: Final = delete(reservations).where(reservations.c.id == bindparam("r")).returning(reservations.c.id)
+_TAKE_BACK: Final = sa.delete(reservations).where(reservations.c.id == sa.bindparam("r")).returning(reservations.c.id)
 
 
 def _add(connection: Connection, accounts: Sequence[str], day: int, cost: Amounts) -> None:
@@ -256,9 +244,9 @@ def _add(connection: Connection, accounts: Sequence[str], day: int, cost: Amount
 
 # --- warnings
 _MARK: Final = (
-    update(spending)
-    .where(spending.c.owner == bindparam("a"), spending.c.day == bindparam("d"))
-    .values(warned=bindparam("words"))
+    sa.update(spending)
+    .where(spending.c.owner == sa.bindparam("a"), spending.c.day == sa.bindparam("d"))
+    .values(warned=sa.bindparam("words"))
 )
 
 
@@ -267,8 +255,7 @@ class SpendingStore(Aggregate):
 
     For each owner and for the pot of all: what was settled and what is still reserved are never more than
     the caps, unless calls cost more than they had reserved. The first call of a day on which caps are in force
-    finds what the usage table already knows of that day.
-    """
+    finds what the usage table already knows of that day."""
 
     @write_unsynced  # a power cut takes the call along
     def reserve(
@@ -371,6 +358,6 @@ class UsageStore(Aggregate):
 
     @read
     def _rows(
-        self, connection: Connection, statement: Select[Any], parameters: Mapping[str, Any]
-    ) -> Sequence[Row[Any]]:
+        self, connection: Connection, statement: sa.Select[Any], parameters: Mapping[str, Any]
+    ) -> Sequence[sa.Row[Any]]:
         return connection.execute(statement, dict(parameters)).all()

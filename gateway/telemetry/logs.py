@@ -4,8 +4,7 @@ Scrubbing is done by the formatter, on the finished line: whatever a message, it
 fields, a bound context variable or a traceback brought along, and whichever library logged it, has to pass
 there. Before that each text is scrubbed as it is, for a line has only its escapes; only plain words under names of ours
 are the same in both. Bind what belongs to one turn
-with `structlog.contextvars.bound_contextvars(turn_id=…)`.
-"""
+with `structlog.contextvars.bound_contextvars(turn_id=…)`."""
 
 from __future__ import annotations
 
@@ -120,8 +119,7 @@ def configure_logs(
     `level` is a standard name in any case; `as_json` chooses JSON lines over text for a console; `output`
     defaults to standard error. Calling it again replaces the handler. Returns the handler.
 
-    What the process says past its logs, when it crashes, is scrubbed with the same scrubber from now on.
-    """
+    What the process says past its logs, when it crashes, is scrubbed with the same scrubber from now on."""
     process.use_scrubber(scrubber)
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,

@@ -3,8 +3,7 @@ settings name a collector (`gateway.telemetry.spans`).
 
 The SDK's batches leave in a thread of their own, out of a queue that has an end: a collector that is slow, away or
 silent costs spans, never time. No provider is made global, so what libraries would tell of themselves, which may be
-content, goes nowhere.
-"""
+content, goes nowhere."""
 
 from __future__ import annotations
 

@@ -7,8 +7,7 @@
              └─ deliver ── send
 
 Ids, names, counts, times and codes, never a text: `plain` is the last thing before a span leaves, and what does not
-look like one of these does not.
-"""
+look like one of these does not."""
 
 from __future__ import annotations
 

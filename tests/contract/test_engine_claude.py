@@ -362,7 +362,7 @@ async def test_images_are_shown_below_their_paths() -> None:
 
 
 async def test_more_images_than_one_request_takes_are_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claude, "CLAUDE_IMAGES_BYTES_MAX", 10)
+    monkeypatch.setattr("agent.limits.CLAUDE_IMAGES_BYTES_MAX", 10)
     prompt = (user("look", "old.png", "new.png"),)
     await converse(cli := ClaudeCli([Step("ok")]), prompt=prompt, pictures={"old.png": b"x" * 6, "new.png": b"y" * 6})
     told = [block.get("text") for block in cli.said_blocks]
@@ -511,7 +511,7 @@ async def test_a_prompt_that_is_too_long_is_made_shorter_once() -> None:
 
 async def test_a_step_that_takes_too_long_ends_the_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each step has its whole time, and a tool does not use it up: a person may have been asked."""
-    monkeypatch.setattr(claude, "ROUND_TIMEOUT_S", 0.6)
+    monkeypatch.setattr("agent.limits.ROUND_TIMEOUT_S", 0.6)
     gate = asyncio.Event()
 
     async def think(number: int) -> None:

@@ -19,7 +19,6 @@ from agent.limits import (
 from agent.models.client import ModelClient
 from agent.models.requests import ModelEvent, ModelFacts, ModelRequest, always
 from agent.models.selection import Models
-from agent.runtime import compaction as ladder_module
 from agent.runtime.compaction import NoSummary, Summarizer, SummaryOrder, UnusableSummary
 from agent.tokens import estimate_tokens
 from gateway.clock import SystemClock
@@ -207,7 +206,7 @@ async def test_the_time_limit_holds_on_every_path(
     sqlite_store: Store, session: Session, monkeypatch: pytest.MonkeyPatch, after: int
 ) -> None:
     """Also in the middle of the chunks: the original bounded only the first call."""
-    monkeypatch.setattr(ladder_module, "SUMMARY_TIMEOUT_S", 0.3)
+    monkeypatch.setattr("agent.limits.SUMMARY_TIMEOUT_S", 0.3)
     model = Stalling(after, window=2_048)
     with pytest.raises(NoSummary, match="time"):
         await ladder(sqlite_store, model).climb(wanted(session, conversation(60)))
@@ -217,7 +216,7 @@ async def test_the_time_limit_holds_on_every_path(
 async def test_all_calls_together_have_a_limit_too(
     sqlite_store: Store, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ladder_module, "COMPACTION_TIMEOUT_S", 0.05)
+    monkeypatch.setattr("agent.limits.COMPACTION_TIMEOUT_S", 0.05)
     began_s = time.monotonic()
     with pytest.raises(NoSummary, match="time"):
         await ladder(sqlite_store, Stalling(1, window=2_048)).climb(wanted(session, conversation(60)))

@@ -1,13 +1,11 @@
-"""Documents as text. Plain text is decoded here; every other format is read in a process of its own that can be
-killed.
+"""Documents as text. Plain text is decoded here; every other format is read in a process of its own that can be killed.
 
     text, Markdown, CSV, code     decoded
     HTML                          agent.features.attachments.reader
     PDF, Word, Excel, PowerPoint  agent.features.attachments.reader, where the extra `documents` is installed
 
 The process is confined as a sub-agent's is: no network, no visible files, and no more of the machine than it is
-given.
-"""
+given."""
 
 from __future__ import annotations
 

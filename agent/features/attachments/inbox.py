@@ -1,9 +1,7 @@
 """The files of messages in their workspace, their texts, and notes on those that are missing.
 
-A file has one path, derived from its message and its reference: a turn that is run again finds it there and
-fetches nothing. A file that cannot be fetched is an answer, not an error: the turn goes on without it, and says
-so.
-"""
+A file has one path, derived from its message and its reference: a turn that is run again finds it there and fetches
+nothing. A file that cannot be fetched is an answer, not an error: the turn goes on without it, and says so."""
 
 from __future__ import annotations
 

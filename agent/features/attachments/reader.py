@@ -6,8 +6,7 @@ The document is its input. It confines itself before it sees the first byte, and
 it is given. What comes out of it is cut at BYTES_MAX; `agent.features.attachments.documents` keeps the time.
 
 A reader is loaded before its process gives up its rights, so a library is imported by the function that loads it;
-`ModuleNotFoundError` says that it is not installed. What a reader yields is UTF-8, or an image, bit by bit.
-"""
+`ModuleNotFoundError` says that it is not installed. What a reader yields is UTF-8, or an image, bit by bit."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Find the next instant of a rule by the wall clock of a zone, through all its changes; and name zones. Pure.
 
 A wall-clock time that a change skips happens at the next instant there is (2:30 at 3:00); one that a change
-repeats happens once, the first time. Rules that count minutes or hours count elapsed time.
-"""
+repeats happens once, the first time. Rules that count minutes or hours count elapsed time."""
 
 from __future__ import annotations
 
@@ -95,8 +94,7 @@ def next_after(rule: Recurrence, zone: tzinfo, *, due: datetime, now: datetime) 
     """Return when a schedule that was due at `due` is due next: later than `now`, so that missed firings happen only
     once.
 
-    Raises `BadRecurrence` when it never happens again.
-    """
+    Raises `BadRecurrence` when it never happens again."""
     if isinstance(rule, Every):
         missed = max(0, (now - due) // timedelta(seconds=rule.seconds))
         return due + timedelta(seconds=rule.seconds) * (missed + 1)

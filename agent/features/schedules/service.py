@@ -70,9 +70,7 @@ class Requester:
 class ScheduleService:
     """Schedules of one owner: no method shows or changes anything of another.
 
-    In a group only what was ordered in that very place is shown and cancelled, because others would read the
-    rest.
-    """
+    In a group only what was ordered in that very place is shown and cancelled, because others would read the rest."""
 
     def __init__(
         self, book: ScheduleStore, scrubber: Scrubber, clock: Clock, *, default_zone: str, ring: Callable[[], None]

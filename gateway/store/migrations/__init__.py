@@ -2,8 +2,7 @@
 
 Migrations go forward only and run in one transaction: all of them or none. Several processes may call
 `migrate` at once: on PostgreSQL an advisory lock, on SQLite the write lock makes them queue, and whoever
-comes later finds nothing to do.
-"""
+comes later finds nothing to do."""
 
 from __future__ import annotations
 
@@ -29,8 +28,7 @@ async def migrate(url: str) -> list[str]:
     """Upgrade the database at `url` to this version's schema; the revisions applied, oldest first.
 
     Raises `ConfigError` for a bad URL, `StoreUnavailable` for a database that is locked or unreachable,
-    `SchemaMismatch` for one that an older or a newer Trivet made.
-    """
+    `SchemaMismatch` for one that an older or a newer Trivet made."""
     database = open_database(url, busy_timeout_s=MIGRATION_WAIT_S)
     try:
         return await database.write(_upgrade)
