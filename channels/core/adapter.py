@@ -7,12 +7,15 @@ An adapter owns its vendor's SDK. It gives normalized messages to an `InboundHan
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
+from channels.core.lease import while_holding
 from channels.core.message import Incoming, Retraction
+from channels.core.tasks import AdapterTasks
 from gateway.bus.access import Access
 from gateway.bus.answers import FetchedAnswers
 from gateway.bus.deliveries import Deliveries
@@ -467,3 +470,82 @@ class SupportsTyping(ChannelAdapter, Protocol):
     async def show_typing(self, address: ReplyAddress, status: str) -> None:
         """Show the indicator once; an empty status takes it away where the platform can."""
         ...
+
+
+# What the connections to all platforms have in common, and their adapters.
+
+
+class PlatformConnection:
+    """The connection of one account: it listens while `run` runs and nobody else does, or is called."""
+
+    def __init__(
+        self,
+        name: str,
+        parts: AdapterDeps,
+        lease: str,
+        *,
+        lease_ttl_s: float,
+        calls: Callable[[WebhookCall], Awaitable[WebhookAnswer]] | None,
+    ) -> None:
+        """Name the right to listen by `lease`. `calls` takes what the platform calls us with; None: it does not."""
+        self._name = name
+        self._positions = parts.positions
+        self._leases = parts.leases
+        self._places = parts.places
+        self._clock = parts.clock
+        self._holder = parts.holder
+        self._lease = lease
+        self._lease_ttl_s = lease_ttl_s
+        self._calls = calls
+        self._background = AdapterTasks(name)
+        self._ready = asyncio.Event()
+        self.state = "connecting"
+
+    async def run(self, handler: InboundHandler) -> None:
+        """Hear until cancelled. Raises `CredentialsRejected`."""
+        raise NotImplementedError
+
+    async def until_ready(self) -> None:
+        """Return when there is a client to send with."""
+        await self._ready.wait()
+
+    @property
+    def is_called(self) -> bool:
+        return self._calls is not None
+
+    async def called(self, call: WebhookCall) -> WebhookAnswer:
+        """Handle a call as `SupportsWebhooks` says."""
+        return unavailable_answer() if self._calls is None else await self._calls(call)
+
+    async def _while_holding(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Do what only one process does for the account, while we hold the lease."""
+        await while_holding(self._leases, self._lease, self._holder, work, waiting=self._tell, ttl_s=self._lease_ttl_s)
+
+    def _tell(self, state: str) -> None:
+        self.state = state
+
+
+class ConnectedAdapter:
+    """The part of an adapter that its connection does."""
+
+    def __init__(self, name: str, connection: PlatformConnection) -> None:
+        self.name = name
+        self._connection = connection
+
+    @property
+    def state(self) -> str:
+        return self._connection.state
+
+    async def run(self, handler: InboundHandler) -> None:
+        """Listen until cancelled. Raises `CredentialsRejected`."""
+        await self._connection.run(handler)
+
+    async def until_ready(self) -> None:
+        await self._connection.until_ready()
+
+    @property
+    def is_called(self) -> bool:
+        return self._connection.is_called
+
+    async def called(self, call: WebhookCall) -> WebhookAnswer:
+        return await self._connection.called(call)

@@ -222,13 +222,14 @@ def _found(message: discord.Message, file_id: int) -> tuple[str, str]:
     raise FileRefused(GONE)
 
 
-class DiscordAdapter:
+class DiscordAdapter(adapter.ConnectedAdapter):
     """One bot. `ChannelAdapter`, `SupportsWebhooks`, `SupportsFiles`, `SupportsLookup`, `SupportsChoices`,
     `SupportsSilence`, `SupportsDeletion`, `SupportsRemoval`, `SupportsDownloads`, `SupportsMenus`,
     `SupportsNames`, `SupportsDeferredReplies`, `SupportsStreaming`, `SupportsTyping`."""
 
     typing_period_s = limits.TYPING_PERIOD_S
     call_timeout_s = limits.CALL_ANSWERED_WITHIN_S
+    _connection: DiscordConnection
 
     def __init__(
         self,
@@ -238,44 +239,21 @@ class DiscordAdapter:
         name: str = "discord",
         timeouts: GatewayTimeouts = GATEWAY_TIMEOUTS,
     ) -> None:
-        self.name = name
         self._in_flight: set[asyncio.Timeout] = set()
         self._clock = parts.clock
         self._files = DiscordFiles(endpoint.api_base, endpoint.proxy)
         interaction_tokens = InteractionTokens(parts.places, parts.leases, lambda: self.account)
         self._ephemeral_replies = EphemeralReplies(interaction_tokens)
         self._thread_opener = ThreadOpener(parts.clock, is_wanted=endpoint.begins_threads)
-        self._connection = DiscordConnection(
-            endpoint,
-            parts,
-            interaction_tokens,
-            self._thread_opener,
-            name=name,
-            timeouts=timeouts,
-            ended=self._cut_calls,
+        opener, ended = self._thread_opener, self._cut_calls
+        connection = DiscordConnection(
+            endpoint, parts, interaction_tokens, opener, name=name, timeouts=timeouts, ended=ended
         )
+        super().__init__(name, connection)
 
     @property
     def account(self) -> str:
         return f"discord:{self._connection.user_id}"
-
-    @property
-    def state(self) -> str:
-        return self._connection.state
-
-    async def run(self, handler: adapter.InboundHandler) -> None:
-        """Listen until cancelled. Raises `CredentialsRejected`."""
-        await self._connection.run(handler)
-
-    @property
-    def is_called(self) -> bool:
-        return self._connection.is_called
-
-    async def called(self, call: adapter.WebhookCall) -> adapter.WebhookAnswer:
-        return await self._connection.called(call)
-
-    async def until_ready(self) -> None:
-        await self._connection.until_ready()
 
     def chunks(self, text: CleanText) -> Sequence[DiscordChunk]:
         return render(text)

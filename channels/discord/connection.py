@@ -15,9 +15,8 @@ from typing import Any, Final
 import aiohttp
 import discord
 
-from channels.core.adapter import CONNECTED, AdapterDeps, InboundHandler, WebhookAnswer, WebhookCall, unavailable_answer
+from channels.core.adapter import CONNECTED, AdapterDeps, InboundHandler, PlatformConnection
 from channels.core.backfill import LAST_WORD_S, Listener, RawMessage, ReadCursors
-from channels.core.lease import while_holding
 from channels.core.message import Addressing, Ignored, Incoming, Retraction
 from channels.core.places import JoinedThreads, ThreadContextLoader
 from channels.core.tasks import AdapterTasks, Backoff, first_to_end
@@ -141,7 +140,7 @@ class GatewayTimeouts:
 GATEWAY_TIMEOUTS: Final = GatewayTimeouts()
 
 
-class DiscordConnection:
+class DiscordConnection(PlatformConnection):
     """The connection of one bot. `client` is there while it is connected; `ended` is called each time it is not any
     more."""
 
@@ -157,54 +156,25 @@ class DiscordConnection:
         ended: Callable[[], None],
     ) -> None:
         logging.getLogger("discord").setLevel(logging.CRITICAL)
-        self._name = name
         self._endpoint = endpoint
         self._interactions = InteractionWebhook(endpoint.public_key, parts.clock) if endpoint.public_key else None
-        self._positions = parts.positions
-        self._leases = parts.leases
-        self._places = parts.places
+        calls = self._interactions.called if self._interactions else None
+        super().__init__(name, parts, endpoint.lease, lease_ttl_s=timeouts.lease_ttl_s, calls=calls)
         self._interaction_tokens = interaction_tokens
         self._thread_opener = thread_opener
-        self._clock = parts.clock
-        self._holder = parts.holder
         self._timeouts = timeouts
         self._ended = ended
-        self._background = AdapterTasks(name)
-        self._ready = asyncio.Event()
         self.client: GatewayClient | None = None
         self.user_id = ""
-        self.state = "connecting"
-
-    async def until_ready(self) -> None:
-        """Wait until there is a client to send with."""
-        await self._ready.wait()
 
     async def run(self, handler: InboundHandler) -> None:
         """Listen, whenever nobody else does, until cancelled; interactions that come by HTTP are taken by every
         process. Raises `CredentialsRejected`."""
-        listening = while_holding(
-            self._leases,
-            self._endpoint.lease,
-            self._holder,
-            lambda: self._stay_connected(handler),
-            waiting=self._wait_for_lease,
-            ttl_s=self._timeouts.lease_ttl_s,
-        )
+        listening = self._while_holding(lambda: self._stay_connected(handler))
         if self._interactions is None:
             await listening
         else:
             await first_to_end(listening, self._be_called(self._interactions, handler))
-
-    @property
-    def is_called(self) -> bool:
-        return self._interactions is not None
-
-    async def called(self, call: WebhookCall) -> WebhookAnswer:
-        """Handle a call as `SupportsWebhooks` says."""
-        return unavailable_answer() if self._interactions is None else await self._interactions.called(call)
-
-    def _wait_for_lease(self, obstacle: str) -> None:
-        self.state = obstacle
 
     async def _be_called(self, interactions: InteractionWebhook, handler: InboundHandler) -> None:
         """Hear the interactions, by a client that never goes to the gateway. Raises `CredentialsRejected`."""

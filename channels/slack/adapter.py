@@ -159,13 +159,14 @@ def _media_type(file: Raw, found: Downloaded) -> str:
     return text(file.get("mimetype")) or found.media_type
 
 
-class SlackAdapter:
+class SlackAdapter(adapter.ConnectedAdapter):
     """One app in one workspace. `ChannelAdapter`, `SupportsWebhooks`, `SupportsStreaming`, `SupportsRemoval`,
     `SupportsFiles`, `SupportsUploads`, `SupportsLookup`, `SupportsChoices`, `SupportsDownloads`, `SupportsNames`,
     `SupportsTyping`, `SupportsMoves`."""
 
     typing_period_s = limits.STATUS_PERIOD_S
     call_timeout_s = limits.CALL_ANSWERED_WITHIN_S
+    _connection: SlackConnection
 
     def __init__(
         self,
@@ -176,11 +177,10 @@ class SlackAdapter:
         timeouts: SocketTimeouts = SOCKET_TIMEOUTS,
         stream_life_s: float = limits.STREAM_LIFE_S,
     ) -> None:
-        self.name = name
         self._api_base = endpoint.api_base
         self._proxy = endpoint.proxy
         self._response_urls = ResponseUrls(parts.places, lambda: self.account, proxy=endpoint.proxy)
-        self._connection = SlackConnection(endpoint, parts, self._response_urls, name=name, timeouts=timeouts)
+        super().__init__(name, SlackConnection(endpoint, parts, self._response_urls, name=name, timeouts=timeouts))
         self._streams = SlackStreams(
             self._connected, parts.clock, life_s=stream_life_s, stopped=self._connection.tell_stopped
         )
@@ -188,24 +188,6 @@ class SlackAdapter:
     @property
     def account(self) -> str:
         return f"{self.name}:{self._connection.account}"
-
-    @property
-    def state(self) -> str:
-        return self._connection.state
-
-    async def run(self, handler: adapter.InboundHandler) -> None:
-        """Listen until cancelled. Raises `CredentialsRejected`."""
-        await self._connection.run(handler)
-
-    @property
-    def is_called(self) -> bool:
-        return self._connection.is_called
-
-    async def called(self, call: adapter.WebhookCall) -> adapter.WebhookAnswer:
-        return await self._connection.called(call)
-
-    async def until_ready(self) -> None:
-        await self._connection.until_ready()
 
     def chunks(self, text: CleanText) -> Sequence[SlackChunk]:
         return render(text)

@@ -17,10 +17,9 @@ from slack_bolt.app.async_app import AsyncApp
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from channels.core.adapter import AdapterDeps, InboundHandler, WebhookAnswer, WebhookCall, unavailable_answer
+from channels.core.adapter import AdapterDeps, InboundHandler, PlatformConnection
 from channels.core.backfill import Listener, RawMessage, ReadCursors
 from channels.core.downloads import goes_direct
-from channels.core.lease import while_holding
 from channels.core.message import Ignored, Incoming, Raw, RawQuote, Retraction, mapping, text
 from channels.core.places import JoinedThreads, ThreadContextLoader
 from channels.core.tasks import AdapterTasks, Backoff, first_to_end
@@ -285,7 +284,7 @@ class SlackEndpoint:
         return f"socket:slack:{hashlib.blake2s(self.app_token.encode(), digest_size=8).hexdigest()}"
 
 
-class SlackConnection:
+class SlackConnection(PlatformConnection):
     """The connection of one app. `client` is there while it is connected."""
 
     def __init__(
@@ -297,31 +296,20 @@ class SlackConnection:
         name: str,
         timeouts: SocketTimeouts,
     ) -> None:
-        self._name = name
         self._endpoint = endpoint
-        self._positions = parts.positions
-        self._leases = parts.leases
-        self._clock = parts.clock
-        self._places = parts.places
-        self._response_urls = response_urls
-        self._holder = parts.holder
-        self._timeouts = timeouts
-        self._background = AdapterTasks(name)
         self._events = None if endpoint.app_token else EventsWebhook(endpoint.signing_secret, parts.clock)
-        self._ready = asyncio.Event()
+        calls = self._events.called if self._events else None
+        super().__init__(name, parts, endpoint.lease, lease_ttl_s=timeouts.lease_ttl_s, calls=calls)
+        self._response_urls = response_urls
+        self._timeouts = timeouts
         self._handler: InboundHandler | None = None
         self.client: AsyncWebClient | None = None
         self.me: SlackIdentity | None = None
-        self.state = "connecting"
 
     @property
     def account(self) -> str:
         """Return the installation, empty until it is known."""
         return self.me.account if self.me else ""
-
-    async def until_ready(self) -> None:
-        """Wait until there is a client to send with."""
-        await self._ready.wait()
 
     async def run(self, handler: InboundHandler) -> None:
         """Listen, whenever nobody else does, until cancelled; requests are taken by every process. Raises
@@ -329,22 +317,7 @@ class SlackConnection:
         if self._events is not None:
             await self._stay_connected(handler)
             return
-        await while_holding(
-            self._leases,
-            self._endpoint.lease,
-            self._holder,
-            lambda: self._stay_connected(handler),
-            waiting=self._tell,
-            ttl_s=self._timeouts.lease_ttl_s,
-        )
-
-    @property
-    def is_called(self) -> bool:
-        return self._events is not None
-
-    async def called(self, call: WebhookCall) -> WebhookAnswer:
-        """Handle a call as `SupportsWebhooks` says."""
-        return unavailable_answer() if self._events is None else await self._events.called(call)
+        await self._while_holding(lambda: self._stay_connected(handler))
 
     def tell_stopped(self, target: SlackTarget, ts: str) -> None:
         """Take it in that a person has stopped the stream `ts`. A stop that does not arrive is left to the person, who
@@ -354,9 +327,6 @@ class SlackConnection:
 
     async def _stop(self, handler: InboundHandler, stop: Incoming) -> None:
         await handler.accept(stop)
-
-    def _tell(self, state: str) -> None:
-        self.state = state
 
     async def _stay_connected(self, handler: InboundHandler) -> None:
         backoff = Backoff(limits.RETRY_FIRST_S, limits.RETRY_CAP_S)

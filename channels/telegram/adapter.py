@@ -136,7 +136,7 @@ class TelegramFiles:
         return content
 
 
-class TelegramAdapter:
+class TelegramAdapter(adapter.ConnectedAdapter):
     """One bot. `ChannelAdapter`, `SupportsWebhooks`, `SupportsFiles`, `SupportsPlaceholders`, `SupportsChoices`,
     `SupportsSilence`, `SupportsMoves`, `SupportsDeletion`, `SupportsRemoval`, `SupportsDownloads`, `SupportsMenus`,
     `SupportsStreaming`, `SupportsTyping`."""
@@ -154,7 +154,6 @@ class TelegramAdapter:
         admins: Sequence[int] = (),
     ) -> None:
         """Offer the users `admins` commands of their own."""
-        self.name = name
         self.account = endpoint.account
         self._client = TelegramClient(endpoint)
         self._bot = self._client.bot
@@ -162,26 +161,12 @@ class TelegramAdapter:
         self._drafts = TelegramDrafts(self._bot)
         self._files = TelegramFiles(self._bot, endpoint)
         self._admins = tuple(admins)
-        self._connection = TelegramConnection(endpoint, parts, self._bot, name=name, timeouts=timeouts)
-
-    @property
-    def state(self) -> str:
-        return self._connection.state
+        super().__init__(name, TelegramConnection(endpoint, parts, self._bot, name=name, timeouts=timeouts))
 
     async def run(self, handler: adapter.InboundHandler) -> None:
         """Listen until cancelled. Raises `CredentialsRejected`."""
         async with self._client.open():
             await self._connection.run(handler)
-
-    async def until_ready(self) -> None:
-        await self._connection.until_ready()
-
-    @property
-    def is_called(self) -> bool:
-        return self._connection.is_called
-
-    async def called(self, call: adapter.WebhookCall) -> adapter.WebhookAnswer:
-        return await self._connection.called(call)
 
     def chunks(self, text: CleanText) -> Sequence[TelegramChunk]:
         return render(text)

@@ -10,7 +10,7 @@ import hashlib
 import hmac
 import json
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 from weakref import WeakValueDictionary
@@ -19,7 +19,6 @@ from telegram import Bot, WebhookInfo
 from telegram.error import BadRequest, Conflict, InvalidToken, RetryAfter, TelegramError
 
 from channels.core import adapter
-from channels.core.lease import while_holding
 from channels.core.message import Ignored, Incoming, Migrated
 from channels.core.tasks import AdapterTasks, Backoff
 from channels.telegram import limits
@@ -426,7 +425,7 @@ _WEBHOOK: Final = "webhook"
 """In a 409 that says why a poll is refused: else somebody else polls."""
 
 
-class TelegramConnection:
+class TelegramConnection(adapter.PlatformConnection):
     """One bot. It listens while `run` runs."""
 
     def __init__(
@@ -438,20 +437,13 @@ class TelegramConnection:
         name: str,
         timeouts: PollTimeouts,
     ) -> None:
-        self._name = name
+        self._webhook = TelegramWebhook(bot, endpoint, parts.positions, parts.clock) if endpoint.hook_url else None
+        calls, lease = self._webhook.called if self._webhook else None, f"poller:telegram:{endpoint.bot_id}"
+        super().__init__(name, parts, lease, lease_ttl_s=timeouts.lease_ttl_s, calls=calls)
         self._endpoint = endpoint
         self._bot = bot
-        self._positions = parts.positions
-        self._leases = parts.leases
-        self._places = parts.places
-        self._clock = parts.clock
-        self._holder = parts.holder
         self._timeouts = timeouts
-        self._background = AdapterTasks(name)
-        self._ready = asyncio.Event()
         self._is_called_elsewhere = False
-        self._webhook = TelegramWebhook(bot, endpoint, parts.positions, parts.clock) if endpoint.hook_url else None
-        self.state = "connecting"
 
     async def run(self, handler: adapter.InboundHandler) -> None:
         """Poll, or be called, until cancelled. Raises `CredentialsRejected`."""
@@ -463,33 +455,6 @@ class TelegramConnection:
         finally:
             self._ready.clear()
             await self._background.end()
-
-    async def until_ready(self) -> None:
-        """Return when Telegram has said who we are."""
-        await self._ready.wait()
-
-    @property
-    def is_called(self) -> bool:
-        return self._webhook is not None
-
-    async def called(self, call: adapter.WebhookCall) -> adapter.WebhookAnswer:
-        """Handle a call as `SupportsWebhooks` says."""
-        return adapter.unavailable_answer() if self._webhook is None else await self._webhook.called(call)
-
-    def _tell(self, state: str) -> None:
-        self.state = state
-
-    async def _while_holding(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Do, while we hold the lease, what only one process does for the bot: poll, or keep the webhook set. So
-        neither undoes the other."""
-        await while_holding(
-            self._leases,
-            f"poller:telegram:{self._endpoint.bot_id}",
-            self._holder,
-            work,
-            waiting=self._tell,
-            ttl_s=self._timeouts.lease_ttl_s,
-        )
 
     async def _be_called(self, webhook: TelegramWebhook, handler: adapter.InboundHandler) -> None:
         """Take calls, as every process does, and keep the webhook set while we hold the lease."""
