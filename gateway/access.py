@@ -10,15 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, LiteralString
 
-from gateway.contracts.access import (
-    AccessPolicy,
-    Pairing,
-    PlaceRule,
-    Projection,
-    blocked_through,
-    blocking_all,
-    limiting_all,
-)
+from gateway.contracts import access
 from gateway.contracts.budgets import LimitChange, Limited, LimitRule
 from gateway.contracts.errors import Declined
 from gateway.contracts.ids import SessionKey
@@ -57,7 +49,7 @@ class AccessService:
         book: AccessStore,
         bus: Access,
         deliveries: Deliveries,
-        policy: AccessPolicy,
+        policy: access.AccessPolicy,
         clean: Callable[[str], CleanText],
         clock: Clock,
     ) -> None:
@@ -70,7 +62,7 @@ class AccessService:
 
     # --- strangers
 
-    async def pair(self, code: str, role: GrantRole, *, actor: str, by: str, taker: str) -> Pairing:
+    async def pair(self, code: str, role: GrantRole, *, actor: str, by: str, taker: str) -> access.Pairing:
         """Let in the stranger with `code`. `by` is who enters it and may err so often; the same `taker` may repeat
         itself and does nothing twice."""
         code = _code(code)
@@ -142,11 +134,11 @@ class AccessService:
     async def blocked_through(self, person: SessionKey) -> SessionKey | None:
         """Return the linked account whose block holds for this one as well; None if there is none."""
         held = await self.book.projection()
-        return blocked_through(person.owner, held.grants, held.persons, self._policy)
+        return access.blocked_through(person.owner, held.grants, held.persons, self._policy)
 
     # --- places
 
-    async def set_place(self, place: SessionKey, rule: PlaceRule, *, actor: str) -> bool:
+    async def set_place(self, place: SessionKey, rule: access.PlaceRule, *, actor: str) -> bool:
         """Replace what was decided about a place; an empty rule takes it back, with all that was approved there. False:
         nothing has changed."""
         has_changed = await self.book.put_place_rule(place, rule, actor=actor, now_ms=self._clock.now_ms())
@@ -192,12 +184,12 @@ class AccessService:
             projection = await self._projection()
             await self.bus.project(projection, is_forced=shown is not None and projection.revision < shown)
 
-    async def _projection(self) -> Projection:
+    async def _projection(self) -> access.Projection:
         held = await self.book.projection()
         return replace(
             held,
-            grants=blocking_all(held.grants, held.persons, self._policy),
-            limits=limiting_all(held.limits, held.persons),
+            grants=access.blocking_all(held.grants, held.persons, self._policy),
+            limits=access.limiting_all(held.limits, held.persons),
         )
 
 

@@ -19,22 +19,8 @@ from agent.texts import PricesOf, next_message_text
 from gateway.access import AccessService
 from gateway.bus.operator import Operator
 from gateway.config.limits import LimitSettings
+from gateway.contracts import budgets
 from gateway.contracts.access import Rate
-from gateway.contracts.budgets import (
-    Amounts,
-    Caps,
-    Limited,
-    LimitRule,
-    Measure,
-    Period,
-    Reservation,
-    UsageSum,
-    day_begins_ms,
-    day_of,
-    limited_named,
-    nano_of,
-    rule_changed,
-)
 from gateway.contracts.errors import BadSessionKey, BudgetSpent, Declined, StoreError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
@@ -48,15 +34,15 @@ from gateway.store.usage import SpendingStore, UsageStore
 
 
 _SPENT: Final = {
-    Measure.TOKENS: (
+    budgets.Measure.TOKENS: (
         sentence("That would take more tokens than you have left for today."),
         sentence("That would take more tokens than everybody together has left for today."),
     ),
-    Measure.MONEY: (
+    budgets.Measure.MONEY: (
         sentence("That would take more budget than you have left for today."),
         sentence("That would take more budget than everybody together has left for today."),
     ),
-    Measure.TURNS: (
+    budgets.Measure.TURNS: (
         sentence("That would take more turns than you have left for today."),
         sentence("That would take more turns than everybody together has left for today."),
     ),
@@ -64,9 +50,9 @@ _SPENT: Final = {
 """Of each measure: somebody's own, and everybody's."""
 
 _NAMES: Final = {
-    Measure.TOKENS: sentence("tokens"),
-    Measure.MONEY: sentence("budget"),
-    Measure.TURNS: sentence("turns"),
+    budgets.Measure.TOKENS: sentence("tokens"),
+    budgets.Measure.MONEY: sentence("budget"),
+    budgets.Measure.TURNS: sentence("turns"),
 }
 _PURPOSES: Final = {
     UsagePurpose.TURN: sentence("turn"),
@@ -89,13 +75,13 @@ def spent_sentence(error: BudgetSpent, words: Words, *, now_ms: int) -> str:
     )
 
 
-def little_left_note(measures: Collection[Measure], words: Words, *, reset_at_ms: int, now_ms: int) -> str:
+def little_left_note(measures: Collection[budgets.Measure], words: Words, *, reset_at_ms: int, now_ms: int) -> str:
     """Write one quiet line under an answer, empty where there is nothing to say."""
     if not measures:
         return ""
     return words.say(
         "> Little is left of your {measures} for today. Renewed at {time}.",
-        measures=words.listed(*(words.say(_NAMES[each]) for each in Measure if each in measures)),
+        measures=words.listed(*(words.say(_NAMES[each]) for each in budgets.Measure if each in measures)),
         time=reset_text(reset_at_ms, words, now_ms=now_ms),
     )
 
@@ -113,13 +99,13 @@ def reset_text(reset_at_ms: int, words: Words, *, now_ms: int) -> str:
 class Day:
     """The use of today, as it counts against the caps, and the moment at which it is reset."""
 
-    spent: Amounts
-    caps: Caps
+    spent: budgets.Amounts
+    caps: budgets.Caps
     reset_at_ms: int
 
 
 def usage_text(
-    today: Day, month: Mapping[UsagePurpose, UsageSum], words: Words, *, now_ms: int, following: str = ""
+    today: Day, month: Mapping[UsagePurpose, budgets.UsageSum], words: Words, *, now_ms: int, following: str = ""
 ) -> str:
     """Write the answer to /usage; `following` is what the next message costs."""
     parts = [day_text(words.say("Today"), today, words, now_ms=now_ms), _month_text(month, words), following]
@@ -128,8 +114,8 @@ def usage_text(
 
 def everybodys_usage_text(
     today: Day,
-    month: Mapping[UsagePurpose, UsageSum],
-    top: Sequence[tuple[SessionKey, UsageSum]],
+    month: Mapping[UsagePurpose, budgets.UsageSum],
+    top: Sequence[tuple[SessionKey, budgets.UsageSum]],
     words: Words,
     *,
     now_ms: int,
@@ -146,7 +132,7 @@ def day_text(title: str, today: Day, words: Words, *, now_ms: int) -> str:
     """Write what was spent on a day, and of how much."""
     spent, caps, number = today.spent, today.caps, words.number
     tokens = _of(number(spent.tokens), number(caps.tokens), words, is_capped=caps.tokens > 0)
-    cap_usd = Amounts(nano_usd=caps.nano_usd).usd
+    cap_usd = budgets.Amounts(nano_usd=caps.nano_usd).usd
     cost = _of(_usd(spent.usd, words), _usd(cap_usd, words), words, is_capped=caps.nano_usd > 0)
     turns = _of(number(spent.turns), number(caps.turns), words, is_capped=caps.turns > 0)
     until = reset_text(today.reset_at_ms, words, now_ms=now_ms)
@@ -167,8 +153,8 @@ def _of(spent: str, cap: str, words: Words, *, is_capped: bool) -> str:
     return words.say("{spent} of {cap}", spent=spent, cap=cap) if is_capped else spent
 
 
-def _month_text(month: Mapping[UsagePurpose, UsageSum], words: Words) -> str:
-    whole = sum(month.values(), UsageSum())
+def _month_text(month: Mapping[UsagePurpose, budgets.UsageSum], words: Words) -> str:
+    whole = sum(month.values(), budgets.UsageSum())
     lines = [words.say("**This month**: {sums}", sums=_sum_text(whole, words))]
     by_tokens = sorted(month.items(), key=lambda item: (-item[1].tokens, item[0]))
     if len(by_tokens) > 1:
@@ -176,11 +162,11 @@ def _month_text(month: Mapping[UsagePurpose, UsageSum], words: Words) -> str:
     return "\n".join(lines)
 
 
-def _purpose_line(purpose: UsagePurpose, found: UsageSum, words: Words) -> str:
+def _purpose_line(purpose: UsagePurpose, found: budgets.UsageSum, words: Words) -> str:
     return f"- {words.say(_PURPOSES[purpose])}: {_tokens(found.tokens, words)}, {_usd(found.cost_usd, words)}"
 
 
-def _sum_text(found: UsageSum, words: Words) -> str:
+def _sum_text(found: budgets.UsageSum, words: Words) -> str:
     tokens = _tokens(found.tokens, words)
     if found.cached_tokens:
         tokens = words.say(
@@ -210,10 +196,10 @@ class DailyTerms(Protocol):
     """The caps of one day."""
 
     @property
-    def pot(self) -> Caps:
+    def pot(self) -> budgets.Caps:
         """Return the caps of all owners together."""
 
-    async def caps_of(self, owner: SessionKey) -> Caps:
+    async def caps_of(self, owner: SessionKey) -> budgets.Caps:
         """Return the caps of one owner."""
 
 
@@ -242,15 +228,15 @@ class Meter:
         try:
             await call.renew()
         except asyncio.CancelledError:
-            call.settle_soon(Amounts())  # it may have been reserved all the same
+            call.settle_soon(budgets.Amounts())  # it may have been reserved all the same
             raise
         return call
 
-    async def spent(self, owner: SessionKey | None) -> Amounts | None:
+    async def spent(self, owner: SessionKey | None) -> budgets.Amounts | None:
         """Return what counts against today's caps, of one owner or (None) of all together; None where nothing was
         counted."""
         now_ms = self.clock.now_ms()
-        return await self.ledger.spent(owner, day_of(now_ms), now_ms=now_ms)
+        return await self.ledger.spent(owner, budgets.day_of(now_ms), now_ms=now_ms)
 
     async def little_left(self, owner: SessionKey, words: Words) -> str:
         """Write one line that tells `owner`, once per day and measure, that little is left; else nothing."""
@@ -258,13 +244,13 @@ class Meter:
             return ""
         caps = await self.terms.caps_of(owner)
         now_ms = self.clock.now_ms()
-        day = day_of(now_ms)
+        day = budgets.day_of(now_ms)
         try:
             measures = await self.ledger.warn_once(owner, day, caps=caps, percent=WARNED_PERCENT)
         except StoreError as error:
             _log.warning("limits.not_warned", reason=str(error))
             return ""
-        return little_left_note(measures, words, reset_at_ms=day_begins_ms(day + 1), now_ms=now_ms)
+        return little_left_note(measures, words, reset_at_ms=budgets.day_begins_ms(day + 1), now_ms=now_ms)
 
     async def aclose(self) -> None:
         """Let the last settlements be written."""
@@ -279,16 +265,16 @@ class Meter:
 class PaidCall:
     """`agent.models.metering.Ticket`: one reservation in the ledger, from admission to settlement."""
 
-    def __init__(self, meter: Meter, owner: SessionKey, planned: Planned, own: Caps, pot: Caps) -> None:
+    def __init__(self, meter: Meter, owner: SessionKey, planned: Planned, own: budgets.Caps, pot: budgets.Caps) -> None:
         self._meter = meter
         self._for_ms = int(planned.for_s * 1000)
         self._own = own
         self._pot = pot
         self._is_settled = False
-        self._reservation = Reservation(
+        self._reservation = budgets.Reservation(
             id=meter.clock.new_id(),
             owner=owner,
-            day=day_of(meter.clock.now_ms()),
+            day=budgets.day_of(meter.clock.now_ms()),
             tokens=planned.most.tokens,
             nano_usd=planned.most.nano_usd,
             expires_at_ms=0,
@@ -302,10 +288,10 @@ class PaidCall:
         self._reservation = replace(self._reservation, expires_at_ms=now_ms + self._for_ms)
         refusal = await self._meter.ledger.reserve(self._reservation, own=self._own, pot=self._pot, now_ms=now_ms)
         if refusal is not None:
-            reset_at_ms = day_begins_ms(self._reservation.day + 1)
+            reset_at_ms = budgets.day_begins_ms(self._reservation.day + 1)
             raise BudgetSpent(refusal.measure, reset_at_ms=reset_at_ms, is_everybodys=refusal.is_everybodys)
 
-    async def settle(self, cost: Amounts) -> None:
+    async def settle(self, cost: budgets.Amounts) -> None:
         """Write what it cost. A database that is away does not cost the answer: the reservation expires."""
         try:
             spent = await self._meter.ledger.settle(self._reservation, cost)
@@ -315,7 +301,7 @@ class PaidCall:
             _log.warning("limits.not_settled", reason=str(error))
         self._is_settled = True
 
-    def settle_soon(self, cost: Amounts) -> None:
+    def settle_soon(self, cost: budgets.Amounts) -> None:
         """Settle in the background, at most once."""
         if not self._is_settled:
             self._is_settled = True
@@ -328,14 +314,14 @@ class PaidCall:
 async def today_of(owner: SessionKey | None, book: UsageStore, meter: Meter, *, now_ms: int) -> Day:
     """Return the day of one person, or (None) of everybody: as the limits count it; where nothing is limited, as it was
     charged."""
-    day = day_of(now_ms)
+    day = budgets.day_of(now_ms)
     caps = meter.terms.pot if owner is None else await meter.terms.caps_of(owner)
     counted = None if caps.are_open else await meter.spent(owner)
     if counted is None:
-        span = Period(day_begins_ms(day), day_begins_ms(day + 1))
-        charged = sum((await book.by_purpose(owner, span)).values(), UsageSum())
-        counted = Amounts(charged.tokens, nano_of(charged.cost_usd), charged.turns)
-    return Day(counted, caps, day_begins_ms(day + 1))
+        span = budgets.Period(budgets.day_begins_ms(day), budgets.day_begins_ms(day + 1))
+        charged = sum((await book.by_purpose(owner, span)).values(), budgets.UsageSum())
+        counted = budgets.Amounts(charged.tokens, budgets.nano_of(charged.cost_usd), charged.turns)
+    return Day(counted, caps, budgets.day_begins_ms(day + 1))
 
 
 # What each person may use: what admins decided about it, else the configuration.
@@ -350,11 +336,11 @@ class Allowances:
         self._caps = {role: limits.caps_of(role) for role in GrantRole}
 
     @property
-    def pot(self) -> Caps:
+    def pot(self) -> budgets.Caps:
         """Return what all owners together may use on one day."""
         return self._limits.pot.caps
 
-    async def caps_of(self, owner: SessionKey) -> Caps:
+    async def caps_of(self, owner: SessionKey) -> budgets.Caps:
         """Return what one owner may use on one day."""
         role, rule = await self._people.limits_of(owner)
         return rule.caps_over(self._caps[role])
@@ -363,12 +349,12 @@ class Allowances:
         """Return how fast one owner may write."""
         return self._rate(*await self._people.limits_of(owner))
 
-    def of_role(self, role: GrantRole, rule: LimitRule) -> LimitRule:
+    def of_role(self, role: GrantRole, rule: budgets.LimitRule) -> budgets.LimitRule:
         """Return the limits of each person of a role, given the `rule` that was decided about the role."""
         caps, rate = rule.caps_over(self._caps[role]), self._rate(role, rule)
-        return LimitRule(caps.tokens, caps.nano_usd, caps.turns, rate.per_minute)
+        return budgets.LimitRule(caps.tokens, caps.nano_usd, caps.turns, rate.per_minute)
 
-    def _rate(self, role: GrantRole, rule: LimitRule) -> Rate:
+    def _rate(self, role: GrantRole, rule: budgets.LimitRule) -> Rate:
         configured = self._limits.rate_of(role)
         return configured if rule.per_minute is None else replace(configured, per_minute=rule.per_minute)
 
@@ -406,10 +392,10 @@ def usage_commands(book: UsageStore, meter: Meter, clock: Clock, prices_of: Pric
     return (CommandRow("usage", usage),)
 
 
-def _month(now_ms: int) -> Period:
+def _month(now_ms: int) -> budgets.Period:
     """Return the period from the first of the month, UTC, to this moment."""
     first = datetime.fromtimestamp(now_ms / 1000, UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
-    return Period(int(first.timestamp() * 1000), now_ms + 1)
+    return budgets.Period(int(first.timestamp() * 1000), now_ms + 1)
 
 
 # /limits: how much people may ask, and how fast they may write; shown and changed by admins.
@@ -436,7 +422,7 @@ def limits_command(
         if words == ["list"]:
             return _list_text(await retry_until_available(keeper.book.limit_rules), asked.words)
         try:
-            whom = limited_named(words[0]) if words else asked.message.author
+            whom = budgets.limited_named(words[0]) if words else asked.message.author
             if words[1:]:
                 await change(whom, words[1:], actor=str(asked.message.author))
         except BadSessionKey:
@@ -445,15 +431,15 @@ def limits_command(
             return f"{declined_text(error, asked.words)}\n\n{asked.words.say(_FORMS)}"
         return await shown(whom, asked.words)
 
-    async def change(whom: Limited, words: Sequence[str], *, actor: str) -> None:
-        def changed(before: LimitRule) -> LimitRule:
-            return LimitRule() if list(words) == ["reset"] else rule_changed(before, words)
+    async def change(whom: budgets.Limited, words: Sequence[str], *, actor: str) -> None:
+        def changed(before: budgets.LimitRule) -> budgets.LimitRule:
+            return budgets.LimitRule() if list(words) == ["reset"] else budgets.rule_changed(before, words)
 
         await retry_until_available(lambda: keeper.change_limits(whom, changed, actor=actor))
 
-    async def shown(whom: Limited, words: Words) -> str:
+    async def shown(whom: budgets.Limited, words: Words) -> str:
         if isinstance(whom, GrantRole):
-            rule = (await retry_until_available(keeper.book.limit_rules)).get(whom, LimitRule())
+            rule = (await retry_until_available(keeper.book.limit_rules)).get(whom, budgets.LimitRule())
             limits = str(allowances.of_role(whom, rule))
             return words.say("Whoever is {role} here: {limits}.", role=words.say(ROLE_NAMES[whom]), limits=limits)
         return await of_person(whom, words)
@@ -476,7 +462,7 @@ def _rate_text(rate: Rate, words: Words) -> str:
     )
 
 
-def _list_text(rules: Mapping[Limited, LimitRule], words: Words) -> str:
+def _list_text(rules: Mapping[budgets.Limited, budgets.LimitRule], words: Words) -> str:
     lines = [f"- {whom}: {rule}" for whom, rule in rules.items()][:_SHOWN_MAX]
     if not lines:
         return words.say("Nothing was decided about limits: what the configuration says holds.")

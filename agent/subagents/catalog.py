@@ -22,19 +22,9 @@ from agent.limits import SUB_TYPES_SEEN_WITHIN_S, SUBAGENT_DEPTH_MAX
 from agent.prompts.library import PROMPTS, load_prompt
 from agent.tools.policy import EVERYTHING, Permission, Permissions, permissions
 from agent.tools.tool import CallOrigin, ToolContext
+from gateway.contracts import profiles
 from gateway.contracts.messages import CleanText, joined
 from gateway.contracts.ports import Clock
-from gateway.contracts.profiles import (
-    CONVERSING,
-    DELEGATING,
-    EVERY_TOOL,
-    FILES,
-    SUB_TYPE_ROWS,
-    WRITING,
-    SubTypeRow,
-    SubTypeRows,
-    changed_rows,
-)
 from gateway.store.subagents import SubTypeStore
 
 _log = structlog.get_logger(__name__)
@@ -74,17 +64,17 @@ class SubType:
         return not self.is_off and all(any(name in usable for name in group) for group in needed if group)
 
 
-_PROMPTS: Final = {name: load_prompt(f"subagents/{name}") for name in SUB_TYPE_ROWS}
+_PROMPTS: Final = {name: load_prompt(f"subagents/{name}") for name in profiles.SUB_TYPE_ROWS}
 
 
-def sub_type_of(row: SubTypeRow) -> SubType:
+def sub_type_of(row: profiles.SubTypeRow) -> SubType:
     """Build the type that a row describes."""
     own = _PROMPTS[row.name] if row.prompt is None else row.prompt
     return SubType(
         name=row.name,
         label=row.label,
         description=row.description,
-        tools=None if EVERY_TOOL in row.tools else row.tools,
+        tools=None if profiles.EVERY_TOOL in row.tools else row.tools,
         rounds_max=row.rounds_max,
         prompt=joined(own, PROMPTS.delegated, by="\n\n"),
         model=row.model,
@@ -100,8 +90,8 @@ class Catalog:
         book: SubTypeStore,
         clock: Clock,
         *,
-        rows: SubTypeRows = SUB_TYPE_ROWS,
-        own: Callable[[], SubTypeRows] = dict,
+        rows: profiles.SubTypeRows = profiles.SUB_TYPE_ROWS,
+        own: Callable[[], profiles.SubTypeRows] = dict,
         known_tools: Callable[[], Container[str]],
     ) -> None:
         """Keep the `rows` of the configuration; `own` reads the operator's own types, which replace none of ours. A
@@ -113,7 +103,7 @@ class Catalog:
         self._own = own
         self._known_tools = known_tools
         self._read_at_s = -SUB_TYPES_SEEN_WITHIN_S
-        self._in_force: SubTypeRows = {}
+        self._in_force: profiles.SubTypeRows = {}
         self._types: Mapping[str, SubType] = {}
         self._reading = asyncio.Lock()
 
@@ -121,7 +111,7 @@ class Catalog:
         """Return the types by name, in the order of the table. Raises `StoreUnavailable`."""
         async with self._reading:
             if self._clock.monotonic_s() - self._read_at_s >= SUB_TYPES_SEEN_WITHIN_S:
-                rows = changed_rows({**self._own(), **self._rows}, await self._book.changes())
+                rows = profiles.changed_rows({**self._own(), **self._rows}, await self._book.changes())
                 self._read_at_s = self._clock.monotonic_s()
                 if rows != self._in_force:
                     self._types = {name: sub_type_of(row) for name, row in rows.items()}
@@ -132,7 +122,7 @@ class Catalog:
     def _warn(self) -> None:
         known = self._known_tools()  # without those that are made of this catalog
         for row in self._types.values():
-            strangers = [tool for tool in row.tools or () if tool not in known and tool not in DELEGATING]
+            strangers = [tool for tool in row.tools or () if tool not in known and tool not in profiles.DELEGATING]
             if strangers:
                 _log.warning("subagents.unknown_tools", sub_type=row.name, tools=strangers)
 
@@ -151,12 +141,12 @@ def _of_type(sub_type: SubType) -> Permissions:
     were cut, and of a file the model can ask for less."""
     if sub_type.tools is None:
         return EVERYTHING
-    reads_on = [] if set(sub_type.tools) <= set(FILES) else [_READ_MORE]
+    reads_on = [] if set(sub_type.tools) <= set(profiles.FILES) else [_READ_MORE]
     return Permissions.only([*sub_type.tools, *reads_on])
 
 
 def _of_depth(depth: int) -> Permissions:
-    denied = CONVERSING if depth < SUBAGENT_DEPTH_MAX else (*CONVERSING, *NOT_AT_THE_BOTTOM)
+    denied = profiles.CONVERSING if depth < SUBAGENT_DEPTH_MAX else (*profiles.CONVERSING, *NOT_AT_THE_BOTTOM)
     return permissions(tools=dict.fromkeys(denied, Permission.DENY), otherwise=Permission.ALLOW)
 
 
@@ -170,13 +160,13 @@ class Placement:
     @property
     def writes(self) -> bool:
         """Tell whether the child changes files itself, so that its confinement has to allow that."""
-        return not self.here.isdisjoint(WRITING)
+        return not self.here.isdisjoint(profiles.WRITING)
 
 
 def placed(tools: tuple[str, ...], permission: Callable[[str], Permission]) -> Placement:
     """Divide the tools: a child runs the file tools that need no approval; its parent runs those that a person has to
     approve first, and all that need more than files. Denied tools run nowhere."""
     granted = {name: permission(name) for name in tools}
-    here = {name for name, word in granted.items() if word is Permission.ALLOW and name in FILES}
+    here = {name for name, word in granted.items() if word is Permission.ALLOW and name in profiles.FILES}
     parent = {name for name, word in granted.items() if word is not Permission.DENY} - here
     return Placement(frozenset(here), frozenset(parent))

@@ -15,25 +15,13 @@ from channels.core import adapter
 from channels.core.downloads import ELSEWHERE, GONE, NOT_FOR_US, belongs_to, download, is_on
 from channels.core.menus import offered
 from channels.core.message import target_fields, text
-from channels.discord import limits
+from channels.discord import limits, sending
 from channels.discord.client import DiscordEndpoint
 from channels.discord.connection import GATEWAY_TIMEOUTS, DiscordConnection, GatewayTimeouts
 from channels.discord.errors import delivery_error
 from channels.discord.interactions import InteractionTokens, view_of
 from channels.discord.normalize import DiscordTarget, parse_target
 from channels.discord.render import DiscordChunk, DiscordFile, DiscordPart, file_part, render, under
-from channels.discord.sending import (
-    EphemeralReplies,
-    ThreadOpener,
-    find_message,
-    in_place,
-    is_private_reply,
-    is_silent,
-    lacks_name,
-    nonce_of,
-    post,
-    rename,
-)
 from gateway.config import Settings, table_of
 from gateway.contracts.commands import CommandSpec, Suggests
 from gateway.contracts.errors import AddressDead, ConfigError, FileRefused, SendFailed, Untraceable
@@ -243,8 +231,8 @@ class DiscordAdapter(adapter.ConnectedAdapter):
         self._clock = parts.clock
         self._files = DiscordFiles(endpoint.api_base, endpoint.proxy)
         interaction_tokens = InteractionTokens(parts.places, parts.leases, lambda: self.account)
-        self._ephemeral_replies = EphemeralReplies(interaction_tokens)
-        self._thread_opener = ThreadOpener(parts.clock, is_wanted=endpoint.begins_threads)
+        self._ephemeral_replies = sending.EphemeralReplies(interaction_tokens)
+        self._thread_opener = sending.ThreadOpener(parts.clock, is_wanted=endpoint.begins_threads)
         opener, ended = self._thread_opener, self._cut_calls
         connection = DiscordConnection(
             endpoint, parts, interaction_tokens, opener, name=name, timeouts=timeouts, ended=ended
@@ -281,11 +269,11 @@ class DiscordAdapter(adapter.ConnectedAdapter):
     async def send(self, address: ReplyAddress, chunk: DiscordPart, *, send_id: str, plain: bool) -> tuple[str, ...]:
         async with self._calling():
             target = await self._thread_opener.where(self._client(), parse_target(address.target), send_id=send_id)
-            if not is_silent(chunk):
+            if not sending.is_silent(chunk):
                 shown = await self._ephemeral_replies.send(self._client(), target, chunk, send_id=send_id, plain=plain)
                 if shown is not None:
                     return shown
-            return await post(self._client(), target, chunk, send_id=send_id, plain=plain)
+            return await sending.post(self._client(), target, chunk, send_id=send_id, plain=plain)
 
     async def amend(self, address: ReplyAddress, chunk: DiscordChunk, *, message_id: str, plain: bool) -> bool:
         async with self._calling():
@@ -315,7 +303,7 @@ class DiscordAdapter(adapter.ConnectedAdapter):
         target = parse_target(address.target)
         try:
             async with self._calling():
-                return await lacks_name(self._client(), target.channel_id, title)
+                return await sending.lacks_name(self._client(), target.channel_id, title)
         except AddressDead:
             if target.begun_in is not None and self._thread_opener.may_begin(target.begun_in):
                 raise SendFailed("the thread has not begun yet, or is gone") from None
@@ -323,7 +311,7 @@ class DiscordAdapter(adapter.ConnectedAdapter):
 
     async def name_place(self, address: ReplyAddress, title: CleanText) -> None:
         async with self._calling():
-            await rename(self._client(), parse_target(address.target).channel_id, title)
+            await sending.rename(self._client(), parse_target(address.target).channel_id, title)
 
     async def release(self, address: ReplyAddress) -> None:
         async with self._calling():
@@ -332,7 +320,7 @@ class DiscordAdapter(adapter.ConnectedAdapter):
     async def delete_inbound(self, address: ReplyAddress, *, message_id: str) -> bool:
         """Delete a message of somebody else. In a guild that takes the permission "Manage Messages"; in a direct chat
         nobody has it."""
-        return await self._delete(in_place(parse_target(address.target)), message_id)
+        return await self._delete(sending.in_place(parse_target(address.target)), message_id)
 
     async def _delete(self, target: DiscordTarget, message_id: str) -> bool:
         message = self._place(target).get_partial_message(int(message_id))
@@ -377,10 +365,10 @@ class DiscordAdapter(adapter.ConnectedAdapter):
             if await self._ephemeral_replies.may_repeat(target, send_id=send_id):
                 return None
             if target.begun_in is not None:  # perhaps where no thread could be begun, which has changed since
-                shown = await self._found(in_place(target), chunk, send_id=send_id, since_ms=since_ms)
+                shown = await self._found(sending.in_place(target), chunk, send_id=send_id, since_ms=since_ms)
                 if shown is not None:
                     return shown
-        is_ordinary = not is_private_reply(target, send_id)
+        is_ordinary = not sending.is_private_reply(target, send_id)
         if is_ordinary and self._clock.now_ms() - since_ms < limits.NONCE_HOLDS_S * 1000:
             return None  # sent again with its nonce, it is not shown again
         async with self._calling():
@@ -393,8 +381,8 @@ class DiscordAdapter(adapter.ConnectedAdapter):
     async def _found(
         self, target: DiscordTarget, chunk: DiscordPart, *, send_id: str, since_ms: int
     ) -> tuple[str, ...] | None:
-        me, nonce = self._my_id(), nonce_of(send_id)
-        return await find_message(self._place(target), target, chunk, me=me, nonce=nonce, since_ms=since_ms)
+        me, nonce = self._my_id(), sending.nonce_of(send_id)
+        return await sending.find_message(self._place(target), target, chunk, me=me, nonce=nonce, since_ms=since_ms)
 
     async def fetch(self, reference: str, *, bytes_max: int) -> FetchedFile:
         async with self._calling():

@@ -27,16 +27,8 @@ from channels.core import notices
 from channels.core.adapter import InboundHandler, WebhookAnswer, WebhookCall, unavailable_answer
 from channels.core.message import Ignored, Incoming, Raw, mapping
 from channels.core.tasks import AdapterTasks
-from channels.discord import limits
+from channels.discord import limits, normalize
 from channels.discord.events import roles_of, whole
-from channels.discord.normalize import (
-    DiscordIdentity,
-    DiscordInvocation,
-    DiscordPress,
-    normalize_invocation,
-    normalize_press,
-    parse_target,
-)
 from channels.discord.render import render
 from gateway.bus.deliveries import Deliveries
 from gateway.bus.places import Places
@@ -306,7 +298,7 @@ class _Heard:
 
     def __init__(
         self,
-        me: DiscordIdentity,
+        me: normalize.DiscordIdentity,
         handler: InboundHandler,
         interaction_tokens: InteractionTokens,
         background: AdapterTasks,
@@ -331,11 +323,11 @@ class DiscordCommands(_Heard):
                 pass
 
     async def _take(self, interaction: discord.Interaction) -> None:
-        chosen = normalize_invocation(_lifted_invocation(interaction), self._me)
+        chosen = normalize.normalize_invocation(_lifted_invocation(interaction), self._me)
         if isinstance(chosen, Ignored):
             await _tell(interaction, words_for(interaction.locale.value).say(notices.NOT_FOR_ME))
             return
-        link, is_aside = str(interaction.id), parse_target(chosen.address.target).is_aside
+        link, is_aside = str(interaction.id), normalize.parse_target(chosen.address.target).is_aside
         try:
             async with asyncio.timeout(limits.PRESS_TAKEN_WITHIN_S):
                 await self._interaction_tokens.keep(link, interaction.token, is_open=False)
@@ -350,7 +342,7 @@ class DiscordCommands(_Heard):
         await self._interaction_tokens.keep(link, interaction.token, is_open=True)
 
     async def _suggest(self, interaction: discord.Interaction) -> None:
-        typing = normalize_invocation(_lifted_invocation(interaction), self._me)
+        typing = normalize.normalize_invocation(_lifted_invocation(interaction), self._me)
         found = await self._handler.suggest(typing) if isinstance(typing, Incoming) else ()
         choices = [app_commands.Choice[str | int | float](name=each.label, value=str(each.value)) for each in found]
         await interaction.response.autocomplete(choices)
@@ -372,11 +364,11 @@ async def _tell(interaction: discord.Interaction, word: CleanText) -> None:
     )
 
 
-def _lifted_invocation(interaction: discord.Interaction) -> DiscordInvocation:
+def _lifted_invocation(interaction: discord.Interaction) -> normalize.DiscordInvocation:
     told = cast(Mapping[str, Any], interaction.data or {})
     options = [option for option in told.get("options") or () if "value" in option]
     thread = interaction.channel if isinstance(interaction.channel, discord.Thread) else None
-    return DiscordInvocation(
+    return normalize.DiscordInvocation(
         id=str(interaction.id),
         channel_id=str(interaction.channel_id or ""),
         user_id=str(interaction.user.id),
@@ -419,7 +411,7 @@ class DiscordPresses(_Heard):
             self._background.start(self._take(interaction))
 
     async def _take(self, interaction: discord.Interaction) -> None:
-        press = normalize_press(_lifted(interaction), self._me)
+        press = normalize.normalize_press(_lifted(interaction), self._me)
         if isinstance(press, Ignored):
             await interaction.response.defer()
             return
@@ -456,9 +448,9 @@ async def _whisper(interaction: discord.Interaction, word: CleanText) -> None:
         )
 
 
-def _lifted(interaction: discord.Interaction) -> DiscordPress:
+def _lifted(interaction: discord.Interaction) -> normalize.DiscordPress:
     told = cast(Mapping[str, Any], interaction.data or {})
-    return DiscordPress(
+    return normalize.DiscordPress(
         id=str(interaction.id),
         channel_id=str(interaction.channel_id or ""),
         user_id=str(interaction.user.id),

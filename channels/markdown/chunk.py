@@ -9,21 +9,7 @@ from typing import Final, Protocol, TypeAlias
 
 import regex
 
-from channels.markdown.tree import (
-    Block,
-    Blocks,
-    Fence,
-    Heading,
-    Item,
-    Listing,
-    Paragraph,
-    QuoteBlock,
-    RuleBlock,
-    Runs,
-    Table,
-    TextRun,
-    plain_text,
-)
+from channels.markdown import tree
 
 _SENTENCE_END: Final = regex.compile(r"""(?:[.!?…]["'”’)\]]*\s+|[。！？]["'”’」』）]*\s*)(?!\p{GCB=Extend}|\u200d)""")
 _SPACE: Final = regex.compile(r"\s(?!\p{GCB=Extend}|\u200d)")
@@ -96,7 +82,7 @@ def _grapheme_border(text: str, most: int) -> int:
 #
 # The time is about linear in the length: a border is searched only within what could fit.
 
-Load: TypeAlias = Callable[[Blocks], float]
+Load: TypeAlias = Callable[[tree.Blocks], float]
 """Measures how full one message with these blocks would be: 1.0 is full, more does not fit."""
 
 WELL_FILLED: Final = 0.5  # a message this full may end although the next block could be cut to fill it
@@ -112,11 +98,11 @@ class TextChunk(Protocol):
     def plain(self) -> str: ...
 
 
-def split(blocks: Blocks, load: Load, *, chars_max: int) -> tuple[Blocks, ...]:
+def split(blocks: tree.Blocks, load: Load, *, chars_max: int) -> tuple[tree.Blocks, ...]:
     """Cut `blocks` into parts of which each has a load of at most 1.0.
 
     `chars_max` bounds the visible characters of one part from above, so that no probe measures the whole."""
-    parts: list[Blocks] = []
+    parts: list[tree.Blocks] = []
     while blocks:
         part, blocks = _next_part(blocks, load, chars_max)
         parts.append(part)
@@ -131,16 +117,16 @@ class _Room:
     chars_max: int
     is_fresh: bool
 
-    def within(self, wrap: Callable[[Blocks], Blocks]) -> _Room:
+    def within(self, wrap: Callable[[tree.Blocks], tree.Blocks]) -> _Room:
         """Return the room for blocks that `wrap` puts into a container."""
         return replace(self, load=lambda blocks: self.load(wrap(blocks)))
 
 
-_Cut: TypeAlias = tuple[Blocks, Blocks]
+_Cut: TypeAlias = tuple[tree.Blocks, tree.Blocks]
 """The blocks for this message (none, if there is no room for any of them) and the rest."""
 
 
-def _next_part(blocks: Blocks, load: Load, chars_max: int) -> _Cut:
+def _next_part(blocks: tree.Blocks, load: Load, chars_max: int) -> _Cut:
     room = _Room(load, chars_max, is_fresh=True)
     count = _most(_sizes(blocks, chars_max), lambda n: room.load(blocks[:n]))
     if count == len(blocks):
@@ -155,35 +141,35 @@ def _next_part(blocks: Blocks, load: Load, chars_max: int) -> _Cut:
         head, tail = _cut(following, rest_of_room)
         if head:
             return whole + head, tail + rest
-    if count > 1 and isinstance(whole[-1], Heading):
+    if count > 1 and isinstance(whole[-1], tree.Heading):
         count -= 1  # a heading stays with what it heads
     return blocks[:count], blocks[count:]
 
 
-def _fits_alone(block: Block, room: _Room) -> bool:
+def _fits_alone(block: tree.Block, room: _Room) -> bool:
     return _chars((block,), room.chars_max) <= room.chars_max and room.load((block,)) <= 1
 
 
-def _cut(block: Block, room: _Room) -> _Cut:
+def _cut(block: tree.Block, room: _Room) -> _Cut:
     match block:
-        case Paragraph(runs):
-            return _cut_runs(runs, Paragraph, room)
-        case Heading(level, runs):
-            return _cut_runs(runs, lambda part: Heading(level, part), room)
-        case Fence():
+        case tree.Paragraph(runs):
+            return _cut_runs(runs, tree.Paragraph, room)
+        case tree.Heading(level, runs):
+            return _cut_runs(runs, lambda part: tree.Heading(level, part), room)
+        case tree.Fence():
             return _cut_fence(block, room)
-        case QuoteBlock(inner):
-            head, tail = _cut_blocks(inner, room.within(lambda part: (QuoteBlock(part),)))
-            return (QuoteBlock(head),) if head else (), (QuoteBlock(tail),) if tail else ()
-        case Listing():
+        case tree.QuoteBlock(inner):
+            head, tail = _cut_blocks(inner, room.within(lambda part: (tree.QuoteBlock(part),)))
+            return (tree.QuoteBlock(head),) if head else (), (tree.QuoteBlock(tail),) if tail else ()
+        case tree.Listing():
             return _cut_listing(block, room)
-        case Table():
+        case tree.Table():
             return _cut_table(block, room)
-        case RuleBlock():
+        case tree.RuleBlock():
             return (), (block,)
 
 
-def _cut_blocks(blocks: Blocks, room: _Room) -> _Cut:
+def _cut_blocks(blocks: tree.Blocks, room: _Room) -> _Cut:
     """Cut blocks within a container: as many whole blocks as fit, otherwise a piece of the first."""
     count = _most(_sizes(blocks, room.chars_max), lambda n: room.load(blocks[:n]))
     if count or not blocks:
@@ -192,7 +178,7 @@ def _cut_blocks(blocks: Blocks, room: _Room) -> _Cut:
     return head, tail + blocks[1:]
 
 
-def _cut_listing(listing: Listing, room: _Room) -> _Cut:
+def _cut_listing(listing: tree.Listing, room: _Room) -> _Cut:
     items = listing.items
     sizes = _bounded((1 + _chars(item.blocks, room.chars_max) for item in items), room.chars_max)
     count = _most(sizes, lambda n: room.load((replace(listing, items=items[:n]),)))
@@ -200,16 +186,16 @@ def _cut_listing(listing: Listing, room: _Room) -> _Cut:
         start = None if listing.start is None else listing.start + count
         return (replace(listing, items=items[:count]),), (replace(listing, items=items[count:], start=start),)
 
-    def with_first(blocks: Blocks) -> Listing:
+    def with_first(blocks: tree.Blocks) -> tree.Listing:
         return replace(listing, items=(replace(items[0], blocks=blocks),))
 
     head, tail = _cut_blocks(items[0].blocks, room.within(lambda part: (with_first(part),)))
     if not head:
         return (), (listing,)
-    return (with_first(head),), (replace(listing, items=(Item(tail, is_continued=True), *items[1:])),)
+    return (with_first(head),), (replace(listing, items=(tree.Item(tail, is_continued=True), *items[1:])),)
 
 
-def _cut_table(table: Table, room: _Room) -> _Cut:
+def _cut_table(table: tree.Table, room: _Room) -> _Cut:
     sizes = _bounded((1 + sum(map(_chars_of, row)) for row in table.rows), room.chars_max)
     count = _most(sizes, lambda n: room.load((replace(table, rows=table.rows[:n]),)))
     if not count:
@@ -217,7 +203,7 @@ def _cut_table(table: Table, room: _Room) -> _Cut:
     return (replace(table, rows=table.rows[:count]),), (replace(table, rows=table.rows[count:]),)
 
 
-def _cut_fence(fence: Fence, room: _Room) -> _Cut:
+def _cut_fence(fence: tree.Fence, room: _Room) -> _Cut:
     lines = fence.text.split("\n")
     sizes = _bounded((len(line) + 1 for line in lines), room.chars_max)
     count = _most(sizes, lambda n: room.load((replace(fence, text="\n".join(lines[:n])),)))
@@ -228,7 +214,7 @@ def _cut_fence(fence: Fence, room: _Room) -> _Cut:
     return _fences(fence, head), _fences(fence, tail)
 
 
-def _cut_line(fence: Fence, lines: Sequence[str], room: _Room) -> _Cut:
+def _cut_line(fence: tree.Fence, lines: Sequence[str], room: _Room) -> _Cut:
     """Cut a single line that is longer than a message."""
     line = lines[0]
     most = _most([1] * min(len(line), room.chars_max), lambda n: room.load((replace(fence, text=line[:n]),)))
@@ -236,7 +222,7 @@ def _cut_line(fence: Fence, lines: Sequence[str], room: _Room) -> _Cut:
     return _fences(fence, line[:at]), _fences(fence, "\n".join((line[at:], *lines[1:])))
 
 
-def _fences(fence: Fence, text: str) -> Blocks:
+def _fences(fence: tree.Fence, text: str) -> tree.Blocks:
     return (replace(fence, text=text),) if text.strip() else ()
 
 
@@ -248,16 +234,16 @@ def _quiet_line(lines: Sequence[str], most: int) -> int:
     return next(iter((*after_blank, *unindented, most)))
 
 
-def _cut_runs(runs: Runs, make: Callable[[Runs], Paragraph | Heading], room: _Room) -> _Cut:
-    text = plain_text(runs)
+def _cut_runs(runs: tree.Runs, make: Callable[[tree.Runs], tree.Paragraph | tree.Heading], room: _Room) -> _Cut:
+    text = tree.plain_text(runs)
     most = _most([1] * min(len(text), room.chars_max), lambda n: room.load((make(_before(runs, n)),)))
     at = cut_at(text, most, in_words=room.is_fresh)
     head, tail = _trimmed(_before(runs, at)), _trimmed(_after(runs, at))
     return (make(head),) if head else (), (make(tail),) if tail else ()
 
 
-def _before(runs: Runs, at: int) -> Runs:
-    kept: list[TextRun] = []
+def _before(runs: tree.Runs, at: int) -> tree.Runs:
+    kept: list[tree.TextRun] = []
     for run in runs:
         if at <= 0:
             break
@@ -266,7 +252,7 @@ def _before(runs: Runs, at: int) -> Runs:
     return tuple(kept)
 
 
-def _after(runs: Runs, at: int) -> Runs:
+def _after(runs: tree.Runs, at: int) -> tree.Runs:
     for index, run in enumerate(runs):
         if at < len(run.text):
             first = replace(run, text=run.text[at:]) if at else run
@@ -275,7 +261,7 @@ def _after(runs: Runs, at: int) -> Runs:
     return ()
 
 
-def _trimmed(runs: Runs) -> Runs:
+def _trimmed(runs: tree.Runs) -> tree.Runs:
     """Trim the white space at either end: a message begins and ends with a word."""
     kept = list(runs)
     while kept and not kept[0].text.strip():
@@ -305,7 +291,7 @@ def _most(sizes: Sequence[int], load: Callable[[int], float]) -> int:
     return low
 
 
-def _sizes(blocks: Blocks, chars_max: int) -> Sequence[int]:
+def _sizes(blocks: tree.Blocks, chars_max: int) -> Sequence[int]:
     return _bounded((_chars((block,), chars_max) for block in blocks), chars_max)
 
 
@@ -320,7 +306,7 @@ def _bounded(sizes: Iterable[int], chars_max: int) -> list[int]:
     return kept
 
 
-def _chars(blocks: Blocks, chars_max: int) -> int:
+def _chars(blocks: tree.Blocks, chars_max: int) -> int:
     """Count visible characters, from below. Counting ends above `chars_max`, where the number matters no more."""
     total = 0
     for size in _leaf_sizes(blocks):
@@ -330,25 +316,25 @@ def _chars(blocks: Blocks, chars_max: int) -> int:
     return total
 
 
-def _leaf_sizes(blocks: Blocks) -> Iterator[int]:
+def _leaf_sizes(blocks: tree.Blocks) -> Iterator[int]:
     for block in blocks:
         match block:
-            case Paragraph(runs) | Heading(_, runs):
+            case tree.Paragraph(runs) | tree.Heading(_, runs):
                 yield _chars_of(runs)
-            case Fence(text):
+            case tree.Fence(text):
                 yield len(text)
-            case QuoteBlock(inner):
+            case tree.QuoteBlock(inner):
                 yield from _leaf_sizes(inner)
-            case Listing(items):
+            case tree.Listing(items):
                 for item in items:
                     yield 1
                     yield from _leaf_sizes(item.blocks)
-            case Table(_, rows):
+            case tree.Table(_, rows):
                 for row in rows:
                     yield 1 + sum(map(_chars_of, row))
-            case RuleBlock():
+            case tree.RuleBlock():
                 yield 1
 
 
-def _chars_of(runs: Runs) -> int:
+def _chars_of(runs: tree.Runs) -> int:
     return sum(len(run.text) for run in runs)

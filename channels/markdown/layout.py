@@ -42,11 +42,11 @@ class Piece:
     """Text of the dialect, escaped already. An atom (code) carries signs of its own at its edges."""
 
     body: str
-    marks: frozenset[Mark] = frozenset()
+    marks: frozenset[tree.Mark] = frozenset()
     is_atom: bool = False
 
 
-def weave(pieces: Iterable[Piece], signs: Mapping[Mark, str], *, needs_border: Callable[[str], bool]) -> str:
+def weave(pieces: Iterable[Piece], signs: Mapping[tree.Mark, str], *, needs_border: Callable[[str], bool]) -> str:
     """Write one line of text with its signs. `signs` is ordered: the first is the outermost.
 
     `needs_border(char)` says that a sign does not work directly next to `char`."""
@@ -57,11 +57,11 @@ def weave(pieces: Iterable[Piece], signs: Mapping[Mark, str], *, needs_border: C
 
 
 class _MarkWriter:
-    def __init__(self, signs: Mapping[Mark, str], needs_border: Callable[[str], bool]) -> None:
+    def __init__(self, signs: Mapping[tree.Mark, str], needs_border: Callable[[str], bool]) -> None:
         self._signs = signs
         self._needs_border = needs_border
         self._out: list[str] = []
-        self._open: list[Mark] = []
+        self._open: list[tree.Mark] = []
         self._last = ""  # the last character written, empty at the start and after white space
         self._is_after_sign = False  # a sign was closed, or an atom ended, right here
         self._pending = ""  # white space that may turn out to follow a closing sign
@@ -92,7 +92,7 @@ class _MarkWriter:
             self._write(self._signs[self._open.pop()])
             self._is_after_sign = True
 
-    def _open_signs(self, marks: Iterable[Mark]) -> None:
+    def _open_signs(self, marks: Iterable[tree.Mark]) -> None:
         for mark in marks:
             sign = self._signs[mark]
             if self._last and (self._is_after_sign or self._clashes(sign)):
@@ -131,7 +131,7 @@ KEY_CHARS_MAX: Final = 40  # a longer header cell is no key, and repeating it in
 _GAP: Final = "  "
 
 
-def fit_tables(blocks: Blocks, width_max: int) -> Blocks:
+def fit_tables(blocks: tree.Blocks, width_max: int) -> tree.Blocks:
     """Fit tables: return the same tree in which every table is at most `width_max` columns wide on the screen.
 
     Wider ones, and those with links in their cells (a padded table is literal text), become one block of "key: value"
@@ -139,7 +139,7 @@ def fit_tables(blocks: Blocks, width_max: int) -> Blocks:
     return tuple(fitted for block in blocks for fitted in _fitted(block, width_max))
 
 
-def padded(table: Table) -> str:
+def padded(table: tree.Table) -> str:
     """Write columns of equal width by display width (an East Asian wide character is two), under a ruled header."""
     texts = [[_cell(cell) for cell in row] for row in (table.head, *table.rows)]
     widths = _column_widths(table)
@@ -147,68 +147,68 @@ def padded(table: Table) -> str:
     return "\n".join((head, _GAP.join("─" * width for width in widths), *body))
 
 
-def _fitted(block: Block, width_max: int) -> Blocks:
+def _fitted(block: tree.Block, width_max: int) -> tree.Blocks:
     match block:
-        case Table():
+        case tree.Table():
             return (block,) if _is_narrow(block, width_max) else _records(block)
-        case QuoteBlock(inner):
-            return (QuoteBlock(fit_tables(inner, width_max)),)
-        case Listing(items):
+        case tree.QuoteBlock(inner):
+            return (tree.QuoteBlock(fit_tables(inner, width_max)),)
+        case tree.Listing(items):
             fitted = tuple(replace(item, blocks=fit_tables(item.blocks, width_max)) for item in items)
             return (replace(block, items=fitted),)
         case _:
             return (block,)
 
 
-def _is_narrow(table: Table, width_max: int) -> bool:
+def _is_narrow(table: tree.Table, width_max: int) -> bool:
     rows = (table.head, *table.rows)
-    has_links = any(run.url and Mark.BARE_URL not in run.marks for row in rows for cell in row for run in cell)
+    has_links = any(run.url and tree.Mark.BARE_URL not in run.marks for row in rows for cell in row for run in cell)
     return not has_links and sum(_column_widths(table)) + len(_GAP) * (len(table.aligns) - 1) <= width_max
 
 
-def _column_widths(table: Table) -> list[int]:
+def _column_widths(table: tree.Table) -> list[int]:
     columns = zip(*(table.head, *table.rows), strict=True)
     return [max(1, *(display_width(_cell(cell)) for cell in column)) for column in columns]
 
 
-def _records(table: Table) -> Blocks:
-    if any(len(plain_text(cell)) > KEY_CHARS_MAX for cell in table.head):
-        return tuple(Paragraph(_joined(row, " | ")) for row in (table.head, *table.rows) if _has_text(row))
+def _records(table: tree.Table) -> tree.Blocks:
+    if any(len(tree.plain_text(cell)) > KEY_CHARS_MAX for cell in table.head):
+        return tuple(tree.Paragraph(_joined(row, " | ")) for row in (table.head, *table.rows) if _has_text(row))
     if not table.rows:
-        return (Paragraph(_joined(table.head, " | ")),)
-    return tuple(Paragraph(_record(table.head, row)) for row in table.rows if _has_text(row))
+        return (tree.Paragraph(_joined(table.head, " | ")),)
+    return tuple(tree.Paragraph(_record(table.head, row)) for row in table.rows if _has_text(row))
 
 
-def _has_text(row: Row) -> bool:
-    return any(map(plain_text, row))
+def _has_text(row: tree.Row) -> bool:
+    return any(map(tree.plain_text, row))
 
 
-def _record(head: Row, row: Row) -> Runs:
-    lines = [(*_key(key), *value) for key, value in zip(head, row, strict=True) if plain_text(value)]
+def _record(head: tree.Row, row: tree.Row) -> tree.Runs:
+    lines = [(*_key(key), *value) for key, value in zip(head, row, strict=True) if tree.plain_text(value)]
     return _joined(lines, "\n")
 
 
-def _key(cell: Runs) -> Runs:
-    text = plain_text(cell)
-    return (TextRun(f"{text}:", frozenset({Mark.BOLD})), TextRun(" ")) if text else ()
+def _key(cell: tree.Runs) -> tree.Runs:
+    text = tree.plain_text(cell)
+    return (tree.TextRun(f"{text}:", frozenset({tree.Mark.BOLD})), tree.TextRun(" ")) if text else ()
 
 
-def _joined(parts: Sequence[Runs], glue: str) -> Runs:
-    runs: list[TextRun] = []
+def _joined(parts: Sequence[tree.Runs], glue: str) -> tree.Runs:
+    runs: list[tree.TextRun] = []
     for index, part in enumerate(parts):
         if index:
-            runs.append(TextRun(glue))
+            runs.append(tree.TextRun(glue))
         runs.extend(part)
     return tuple(runs)
 
 
-def _cell(cell: Runs) -> str:
-    return " ".join(plain_text(cell).split())
+def _cell(cell: tree.Runs) -> str:
+    return " ".join(tree.plain_text(cell).split())
 
 
-def _pad(text: str, width: int, align: Align) -> str:
+def _pad(text: str, width: int, align: tree.Align) -> str:
     space = width - display_width(text)
-    left = {Align.LEFT: 0, Align.CENTER: space // 2, Align.RIGHT: space}[align]
+    left = {tree.Align.LEFT: 0, tree.Align.CENTER: space // 2, tree.Align.RIGHT: space}[align]
     return " " * left + text + " " * (space - left)
 
 
@@ -237,10 +237,10 @@ class TextLine:
     """One line of a message. `lead` is indentation and list marker as shown. With `fence`, the line represents the
     whole fence, which has neither runs nor lead. `level` is a heading's, otherwise 0."""
 
-    runs: Runs = ()
+    runs: tree.Runs = ()
     lead: str = ""
     level: int = 0
-    fence: Fence | None = None
+    fence: tree.Fence | None = None
     is_quoted: bool = False
 
     @property
@@ -251,7 +251,7 @@ class TextLine:
 _BLANK = TextLine()
 
 
-def lay_out(blocks: Blocks, style: Style) -> tuple[TextLine, ...]:
+def lay_out(blocks: tree.Blocks, style: Style) -> tuple[TextLine, ...]:
     """Lay out all lines of `blocks`, with blank lines where the platform's readers expect them."""
     return tuple(_lines(blocks, style, depth=0, is_compact=False))
 
@@ -261,11 +261,11 @@ def linked_text(lines: Iterable[TextLine]) -> str:
     return "\n".join(_plain(line) for line in lines)
 
 
-def spans(runs: Runs) -> Iterator[tuple[TextRun, ...]]:
+def spans(runs: tree.Runs) -> Iterator[tuple[tree.TextRun, ...]]:
     """Group runs that belong together: neighbours with the same link, or a single run."""
-    group: list[TextRun] = []
+    group: list[tree.TextRun] = []
     for run in runs:
-        if group and not (run.url and run.url == group[0].url and Mark.IMAGE not in run.marks | group[0].marks):
+        if group and not (run.url and run.url == group[0].url and tree.Mark.IMAGE not in run.marks | group[0].marks):
             yield tuple(group)
             group = []
         group.append(run)
@@ -279,13 +279,13 @@ def _plain(line: TextLine) -> str:
     return line.lead + "".join(map(_plain_span, spans(line.runs)))
 
 
-def _plain_span(span: Sequence[TextRun]) -> str:
+def _plain_span(span: Sequence[tree.TextRun]) -> str:
     text, url = "".join(run.text for run in span), span[0].url
-    return text if not url or Mark.BARE_URL in span[0].marks or text == url else f"{text} ({url})"
+    return text if not url or tree.Mark.BARE_URL in span[0].marks or text == url else f"{text} ({url})"
 
 
-def _lines(blocks: Blocks, style: Style, *, depth: int, is_compact: bool) -> Iterator[TextLine]:
-    before: Block | None = None
+def _lines(blocks: tree.Blocks, style: Style, *, depth: int, is_compact: bool) -> Iterator[TextLine]:
+    before: tree.Block | None = None
     for block in blocks:
         if before and _has_gap(before, block, style, is_compact=is_compact):
             yield _BLANK
@@ -293,38 +293,38 @@ def _lines(blocks: Blocks, style: Style, *, depth: int, is_compact: bool) -> Ite
         before = block
 
 
-def _has_gap(before: Block, block: Block, style: Style, *, is_compact: bool) -> bool:
-    if isinstance(before, Heading):
+def _has_gap(before: tree.Block, block: tree.Block, style: Style, *, is_compact: bool) -> bool:
+    if isinstance(before, tree.Heading):
         return before.level <= style.gap_after_level
-    return not (is_compact and isinstance(block, Listing | Fence | Table))
+    return not (is_compact and isinstance(block, tree.Listing | tree.Fence | tree.Table))
 
 
-def _block_lines(block: Block, style: Style, depth: int) -> Iterable[TextLine]:
+def _block_lines(block: tree.Block, style: Style, depth: int) -> Iterable[TextLine]:
     match block:
-        case Paragraph(runs):
+        case tree.Paragraph(runs):
             return map(TextLine, _split_lines(runs))
-        case Heading(level, runs):
+        case tree.Heading(level, runs):
             return (TextLine(line, level=level) for line in _split_lines(runs))
-        case Fence():
+        case tree.Fence():
             return (TextLine(fence=block),)
-        case Table():
-            return (TextLine(fence=Fence(padded(block))),)
-        case QuoteBlock(inner):
+        case tree.Table():
+            return (TextLine(fence=tree.Fence(padded(block))),)
+        case tree.QuoteBlock(inner):
             return (replace(line, is_quoted=True) for line in _lines(inner, style, depth=0, is_compact=False))
-        case Listing():
+        case tree.Listing():
             return _listing_lines(block, style, depth)
-        case RuleBlock():
-            return (TextLine((TextRun(style.rule),)),)
+        case tree.RuleBlock():
+            return (TextLine((tree.TextRun(style.rule),)),)
 
 
-def _listing_lines(listing: Listing, style: Style, depth: int) -> Iterator[TextLine]:
+def _listing_lines(listing: tree.Listing, style: Style, depth: int) -> Iterator[TextLine]:
     for index, item in enumerate(listing.items):
         if index and not listing.is_tight:
             yield _BLANK
         yield from _item_lines(item, _marker(listing, index, style, depth), style, depth)
 
 
-def _item_lines(item: Item, marker: str, style: Style, depth: int) -> Iterator[TextLine]:
+def _item_lines(item: tree.Item, marker: str, style: Style, depth: int) -> Iterator[TextLine]:
     lines = list(_lines(item.blocks, style, depth=depth + 1, is_compact=True))
     if not lines or (lines[0].fence and not item.is_continued):
         lines.insert(0, _BLANK)  # a fence starts below its marker
@@ -335,7 +335,7 @@ def _item_lines(item: Item, marker: str, style: Style, depth: int) -> Iterator[T
             yield replace(line, lead=(style.indent if index else marker) + line.lead)
 
 
-def _marker(listing: Listing, index: int, style: Style, depth: int) -> str:
+def _marker(listing: tree.Listing, index: int, style: Style, depth: int) -> str:
     item = listing.items[index]
     if item.is_continued:
         return style.indent
@@ -346,8 +346,8 @@ def _marker(listing: Listing, index: int, style: Style, depth: int) -> str:
     return style.bullets[min(depth, len(style.bullets) - 1)]
 
 
-def _split_lines(runs: Runs) -> Iterator[Runs]:
-    line: list[TextRun] = []
+def _split_lines(runs: tree.Runs) -> Iterator[tree.Runs]:
+    line: list[tree.TextRun] = []
     for run in runs:
         first, *others = run.text.split("\n")
         line.append(replace(run, text=first) if others else run)

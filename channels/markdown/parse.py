@@ -17,26 +17,7 @@ from markdown_it.rules_block.table import escapedSplit, getLine, table
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 
-from channels.markdown.tree import (
-    Align,
-    Block,
-    Blocks,
-    Fence,
-    Heading,
-    Item,
-    Listing,
-    Mark,
-    Paragraph,
-    QuoteBlock,
-    Row,
-    RuleBlock,
-    Runs,
-    Table,
-    TextRun,
-    is_visible,
-    plain_text,
-    urls,
-)
+from channels.markdown import tree
 
 FOOTNOTES: Final = "trivet_footnotes"  # the parse environment's dict of label -> inline token
 FOOTNOTE_REF: Final = "footnote_ref"
@@ -216,28 +197,28 @@ def _closes_nothing(url: str) -> bool:
 # From the parser's inline tokens to runs: marks counted, links checked, images and footnotes named.
 
 URL_CHARS_MAX: Final = 1500  # longer ones are shown as text, which can be split; a link cannot
-_MARK_TOKENS: Final = {"strong": Mark.BOLD, "em": Mark.ITALIC, "s": Mark.STRIKE}
+_MARK_TOKENS: Final = {"strong": tree.Mark.BOLD, "em": tree.Mark.ITALIC, "s": tree.Mark.STRIKE}
 
 
 class _RunWriter:
     """Collects runs from inline tokens. Bold within bold is bold, so marks count how often they are open."""
 
     def __init__(self) -> None:
-        self._runs: list[TextRun] = []
-        self._open: dict[Mark, int] = {}
+        self._runs: list[tree.TextRun] = []
+        self._open: dict[tree.Mark, int] = {}
         self._label_start = 0
 
-    def add(self, text: str, *marks: Mark, url: str = "") -> None:
+    def add(self, text: str, *marks: tree.Mark, url: str = "") -> None:
         if not text:
             return
-        run = TextRun(text, frozenset((*marks, *(mark for mark, depth in self._open.items() if depth))), url)
+        run = tree.TextRun(text, frozenset((*marks, *(mark for mark, depth in self._open.items() if depth))), url)
         last = self._runs[-1] if self._runs else None
         if last and len(self._runs) > self._label_start and (last.marks, last.url) == (run.marks, run.url):
             self._runs[-1] = replace(last, text=last.text + text)
         else:
             self._runs.append(run)
 
-    def shift(self, mark: Mark, by: int) -> None:
+    def shift(self, mark: tree.Mark, by: int) -> None:
         self._open[mark] = self._open.get(mark, 0) + by
 
     def open_link(self) -> None:
@@ -245,18 +226,18 @@ class _RunWriter:
 
     def close_link(self, url: str, *, is_auto: bool) -> None:
         label = self._runs[self._label_start :]
-        shown = plain_text(label)
+        shown = tree.plain_text(label)
         if not _is_linkable(url):
             if shown != url and not is_auto:
                 self.add(f" ({url})" if shown else url)
-        elif is_auto or shown == url or not is_visible(shown):
+        elif is_auto or shown == url or not tree.is_visible(shown):
             del self._runs[self._label_start :]
-            self.add(shown if is_visible(shown) else url, Mark.BARE_URL, url=url)
+            self.add(shown if tree.is_visible(shown) else url, tree.Mark.BARE_URL, url=url)
         else:
             self._runs[self._label_start :] = [replace(run, url=url) for run in label]
         self._label_start = len(self._runs)
 
-    def runs(self) -> Runs:
+    def runs(self) -> tree.Runs:
         return tuple(self._runs)
 
 
@@ -264,7 +245,7 @@ def _is_linkable(url: str) -> bool:
     return url.lower().startswith(("http://", "https://")) and len(url) <= URL_CHARS_MAX
 
 
-def to_runs(tokens: Sequence[Token]) -> Runs:
+def to_runs(tokens: Sequence[Token]) -> tree.Runs:
     writer = _RunWriter()
     url, is_auto = "", False
     for token in tokens:
@@ -274,7 +255,7 @@ def to_runs(tokens: Sequence[Token]) -> Runs:
         elif token.type in ("softbreak", "hardbreak"):
             writer.add("\n")
         elif token.type in ("code_inline", MATH):
-            writer.add(token.content, Mark.CODE)
+            writer.add(token.content, tree.Mark.CODE)
         elif token.type == "link_open":
             url, is_auto = str(token.attrs.get("href", "")), token.info == "auto"
             writer.open_link()
@@ -290,11 +271,11 @@ def to_runs(tokens: Sequence[Token]) -> Runs:
 
 def _add_image(writer: _RunWriter, token: Token, link: str) -> None:
     source = str(token.attrs.get("src", ""))
-    alt = plain_text(to_runs(token.children or ())).replace("\n", " ").strip()
+    alt = tree.plain_text(to_runs(token.children or ())).replace("\n", " ").strip()
     if link:
-        writer.add(alt or "image", Mark.IMAGE)  # the image is the link's label
+        writer.add(alt or "image", tree.Mark.IMAGE)  # the image is the link's label
     elif _is_linkable(source):
-        writer.add(alt or "image", Mark.IMAGE, url=source)
+        writer.add(alt or "image", tree.Mark.IMAGE, url=source)
     elif source.startswith("data:"):
         writer.add(alt or "image")
     else:
@@ -314,18 +295,18 @@ _LINE_ENDS: Final = regex.compile(r"\r\n?|[\x0c\x85\u2028\u2029]")
 _SURROGATES: Final = regex.compile(r"[\ud800-\udfff]")
 
 
-def parse(text: str) -> Blocks:
+def parse(text: str) -> tree.Blocks:
     """Parse any text into a tree, in time about linear in its length. Never raises.
 
     Empty for a text in which there is nothing to see. A text that consists of markup alone is shown as it was written,
     for an answer must not vanish."""
     source = _settled(text)
-    if not is_visible(source):
+    if not tree.is_visible(source):
         return ()
     env: dict[str, Any] = {}
     blocks = _blocks(_Tokens(_PARSER.parse(source, env)))
     blocks += _footnotes(env) + _unused_definitions(env, source, blocks)
-    return blocks if any(map(_shows, blocks)) else (Paragraph((TextRun(source.strip()),)),)
+    return blocks if any(map(_shows, blocks)) else (tree.Paragraph((tree.TextRun(source.strip()),)),)
 
 
 def _settled(text: str) -> str:
@@ -359,23 +340,23 @@ class _Tokens:
             yield token
 
 
-def _blocks(tokens: _Tokens, closing: str = "") -> Blocks:
-    found: list[Block] = []
+def _blocks(tokens: _Tokens, closing: str = "") -> tree.Blocks:
+    found: list[tree.Block] = []
     for token in tokens.until(closing):
         found.extend(_block(token, tokens))
     return tuple(found)
 
 
-def _block(token: Token, tokens: _Tokens) -> Blocks:
+def _block(token: Token, tokens: _Tokens) -> tree.Blocks:
     match token.type:
         case "paragraph_open":
-            return _filled(Paragraph(_leaf(tokens, "paragraph_close")))
+            return _filled(tree.Paragraph(_leaf(tokens, "paragraph_close")))
         case "heading_open":
-            return _filled(Heading(int(token.tag[1:]), _leaf(tokens, "heading_close")))
+            return _filled(tree.Heading(int(token.tag[1:]), _leaf(tokens, "heading_close")))
         case "fence" | "code_block":
             return _fence(token)
         case "blockquote_open":
-            return _filled(QuoteBlock(_blocks(tokens, "blockquote_close")))
+            return _filled(tree.QuoteBlock(_blocks(tokens, "blockquote_close")))
         case "bullet_list_open":
             return _filled(_listing(tokens, "bullet_list_close", None))
         case "ordered_list_open":
@@ -383,36 +364,36 @@ def _block(token: Token, tokens: _Tokens) -> Blocks:
         case "table_open":
             return (_table(tokens),)
         case "hr":
-            return (RuleBlock(),)
+            return (tree.RuleBlock(),)
         case _:
             return ()
 
 
-def _filled(block: Paragraph | Heading | QuoteBlock | Listing) -> Blocks:
+def _filled(block: tree.Paragraph | tree.Heading | tree.QuoteBlock | tree.Listing) -> tree.Blocks:
     """Drop a block without content: an empty heading or quote has nothing to say."""
     match block:
-        case Paragraph() | Heading():
-            return (block,) if is_visible(plain_text(block.runs)) else ()
-        case QuoteBlock():
+        case tree.Paragraph() | tree.Heading():
+            return (block,) if tree.is_visible(tree.plain_text(block.runs)) else ()
+        case tree.QuoteBlock():
             return (block,) if block.blocks else ()
-        case Listing():
+        case tree.Listing():
             return (block,) if block.items else ()
 
 
-def _shows(block: Block) -> bool:
-    return not isinstance(block, Listing) or any(item.blocks for item in block.items)
+def _shows(block: tree.Block) -> bool:
+    return not isinstance(block, tree.Listing) or any(item.blocks for item in block.items)
 
 
-def _leaf(tokens: _Tokens, closing: str) -> Runs:
+def _leaf(tokens: _Tokens, closing: str) -> tree.Runs:
     return tuple(run for token in tokens.until(closing) for run in to_runs(token.children or ()))
 
 
-def _fence(token: Token) -> Blocks:
+def _fence(token: Token) -> tree.Blocks:
     """Return the code, after a caption that keeps what the info string says beyond the language."""
     language, caption = _language(token.info.strip())
-    captions = (Paragraph((TextRun(caption),)),) if is_visible(caption) else ()
+    captions = (tree.Paragraph((tree.TextRun(caption),)),) if tree.is_visible(caption) else ()
     body = token.content.rstrip().lstrip("\n")
-    return (*captions, Fence(body, language)) if is_visible(body) else captions
+    return (*captions, tree.Fence(body, language)) if tree.is_visible(body) else captions
 
 
 def _language(info: str) -> tuple[str, str]:
@@ -423,19 +404,19 @@ def _language(info: str) -> tuple[str, str]:
     return match[0], info[match.end() :].lstrip(" ,:;")
 
 
-def _listing(tokens: _Tokens, closing: str, start: int | None) -> Listing:
-    items: list[Item] = []
+def _listing(tokens: _Tokens, closing: str, start: int | None) -> tree.Listing:
+    items: list[tree.Item] = []
     is_tight = True
     for token in tokens.until(closing):
         if token.type == "list_item_open":
             item_is_tight, blocks = _item_blocks(tokens)
             is_tight = is_tight and item_is_tight
             items.append(_item(blocks))
-    return Listing(tuple(items), start, is_tight)
+    return tree.Listing(tuple(items), start, is_tight)
 
 
-def _item_blocks(tokens: _Tokens) -> tuple[bool, Blocks]:
-    found: list[Block] = []
+def _item_blocks(tokens: _Tokens) -> tuple[bool, tree.Blocks]:
+    found: list[tree.Block] = []
     is_tight = True
     for token in tokens.until("list_item_close"):
         if token.type == "paragraph_open" and not token.hidden:
@@ -444,47 +425,51 @@ def _item_blocks(tokens: _Tokens) -> tuple[bool, Blocks]:
     return is_tight, tuple(found)
 
 
-def _item(blocks: Blocks) -> Item:
-    if not blocks or not isinstance(blocks[0], Paragraph):
-        return Item(blocks)
+def _item(blocks: tree.Blocks) -> tree.Item:
+    if not blocks or not isinstance(blocks[0], tree.Paragraph):
+        return tree.Item(blocks)
     first, *others = blocks[0].runs
     box, is_boxed = first.text[:4].lower(), not first.marks
     if not is_boxed or box not in ("[ ] ", "[x] "):
-        return Item(blocks)
-    rest = Paragraph(tuple(run for run in (replace(first, text=first.text[4:]), *others) if run.text))
-    return Item((*_filled(rest), *blocks[1:]), is_done=box == "[x] ")
+        return tree.Item(blocks)
+    rest = tree.Paragraph(tuple(run for run in (replace(first, text=first.text[4:]), *others) if run.text))
+    return tree.Item((*_filled(rest), *blocks[1:]), is_done=box == "[x] ")
 
 
-def _table(tokens: _Tokens) -> Table:
-    rows: list[Row] = []
-    cells: list[Runs] = []
-    aligns: list[Align] = []
+def _table(tokens: _Tokens) -> tree.Table:
+    rows: list[tree.Row] = []
+    cells: list[tree.Runs] = []
+    aligns: list[tree.Align] = []
     for token in tokens.until("table_close"):
         match token.type:
             case "th_open":
-                aligns.append(Align(str(token.attrs.get("style", "")).partition(":")[2] or Align.LEFT))
+                aligns.append(tree.Align(str(token.attrs.get("style", "")).partition(":")[2] or tree.Align.LEFT))
             case "inline":
                 cells.append(to_runs(token.children or ()))
             case "tr_close":
                 rows.append(tuple(cells))
                 cells = []
-    return Table(rows[0], tuple(rows[1:]), tuple(aligns))
+    return tree.Table(rows[0], tuple(rows[1:]), tuple(aligns))
 
 
-def _footnotes(env: dict[str, Any]) -> Blocks:
+def _footnotes(env: dict[str, Any]) -> tree.Blocks:
     notes = env.get(FOOTNOTES, {})
-    return tuple(Paragraph((TextRun(f"[{label}] "), *to_runs(note.children or ()))) for label, note in notes.items())
+    return tuple(
+        tree.Paragraph((tree.TextRun(f"[{label}] "), *to_runs(note.children or ()))) for label, note in notes.items()
+    )
 
 
-def _unused_definitions(env: dict[str, Any], source: str, blocks: Blocks) -> Blocks:
+def _unused_definitions(env: dict[str, Any], source: str, blocks: tree.Blocks) -> tree.Blocks:
     """Link definitions that no link uses, as they were written: `[note]: remember` may be meant as text."""
     references: dict[str, Any] = env.get("references", {})
     if not references:
         return ()
-    used = frozenset(urls(blocks))
+    used = frozenset(tree.urls(blocks))
     lines = source.split("\n")
     unused = [
         reference["map"] for reference in references.values() if reference["href"] not in used and "map" in reference
     ]
     unused += [reference["map"] for reference in env.get("duplicate_refs", ()) if "map" in reference]
-    return tuple(Paragraph((TextRun("\n".join(lines[first:last]).strip()),)) for first, last in sorted(unused))
+    return tuple(
+        tree.Paragraph((tree.TextRun("\n".join(lines[first:last]).strip()),)) for first, last in sorted(unused)
+    )

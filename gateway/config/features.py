@@ -14,18 +14,7 @@ from zoneinfo import available_timezones
 from pydantic import AfterValidator, Field, SecretStr, StringConstraints
 
 from gateway import limits
-from gateway.config.section import (
-    HTTP_SCHEMES,
-    HeaderLine,
-    Secret,
-    Section,
-    WebUrl,
-    bare,
-    expecting,
-    headers_of,
-    resolved,
-    url_with,
-)
+from gateway.config import section
 from gateway.contracts.errors import ConfigError
 
 SHOWN_TOKENS_MAX: Final = 12_000  # some twenty pages; each is paid for again in every round
@@ -34,7 +23,7 @@ RECEIVING_S: Final = 120.0  # twenty megabytes over a poor line, and an hour of 
 RECEIVING_S_MAX: Final = 300.0  # half of a turn
 
 
-class AttachmentSettings(Section):
+class AttachmentSettings(section.Section):
     """Files that people send: how large, how many."""
 
     file_bytes_max: int = Field(default=limits.ATTACHMENT_BYTES_MAX, ge=1, le=limits.ATTACHMENT_BYTES_CEILING)
@@ -56,7 +45,7 @@ class AttachmentSettings(Section):
 # The settings of memory.
 
 
-class MemorySettings(Section):
+class MemorySettings(section.Section):
     """The agent's memory of a person beyond one conversation."""
 
     enabled: bool = True
@@ -70,7 +59,7 @@ class MemorySettings(Section):
 # The settings of cost-aware routing: which model answers an easy, a usual, a hard message.
 
 
-class RoutingSettings(Section):
+class RoutingSettings(section.Section):
     """Three tiers of models. A session with a model of its own is never routed."""
 
     enabled: bool = False
@@ -112,15 +101,15 @@ def _rare(minutes: int) -> int:
     return minutes
 
 
-class ScheduleSettings(Section):
+class ScheduleSettings(section.Section):
     """Reminders, scheduled tasks, the heartbeat."""
 
     time_zone: Annotated[str, AfterValidator(_known)] = Field(
-        default="UTC", json_schema_extra=expecting("the name of a time zone such as Europe/Berlin")
+        default="UTC", json_schema_extra=section.expecting("the name of a time zone such as Europe/Berlin")
     )
     """Time zone of everybody who has not said /remind zone."""
     heartbeat_minutes: Annotated[int, AfterValidator(_rare)] = Field(
-        default=0, ge=0, json_schema_extra=expecting(f"0, or {HEARTBEAT_MINUTES_MIN} and more")
+        default=0, ge=0, json_schema_extra=section.expecting(f"0, or {HEARTBEAT_MINUTES_MIN} and more")
     )
     """How often /heartbeat on has the agent look, unasked, whether something is to be done; each look is a turn that
     the admin who switched it on pays for. 0: nobody can switch it on."""
@@ -132,11 +121,11 @@ class ScheduleSettings(Section):
 PackageName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,126}[A-Za-z0-9])?$")]
 
 
-class PluginSettings(Section):
+class PluginSettings(section.Section):
     """Packages of other people, which may do all that Trivet may."""
 
     enabled: tuple[PackageName, ...] = Field(
-        default=(), json_schema_extra=expecting('a list of names of packages such as ["trivet-matrix"]')
+        default=(), json_schema_extra=section.expecting('a list of names of packages such as ["trivet-matrix"]')
     )
     """Installed packages whose tools, commands, hooks and channels are loaded, in this order; nothing else of them is
     imported. `trivet plugins` lists what is installed."""
@@ -160,17 +149,17 @@ def _origin(text: str) -> str:
     """`api.example.com` and `https://api.example.com/` are one place; so are `:443` and nothing, as in browsers."""
     scheme, _, rest = text.strip().lower().rpartition("://")
     scheme, place = scheme or "https", rest.rstrip("/")
-    if f"{scheme}://" not in HTTP_SCHEMES or not place or set(place) & set("/?#@ *"):
+    if f"{scheme}://" not in section.HTTP_SCHEMES or not place or set(place) & set("/?#@ *"):
         raise ValueError("not a host")
     return f"{scheme}://{place.removesuffix(':443' if scheme == 'https' else ':80')}"
 
 
-UnguessableKey = Annotated[Secret, AfterValidator(_unguessable)]
+UnguessableKey = Annotated[section.Secret, AfterValidator(_unguessable)]
 Origin = Annotated[str, AfterValidator(_origin)]
-_KEY = expecting(f"a text of at least {KEY_CHARS_MIN} characters, such as `openssl rand -hex 32` prints")
+_KEY = section.expecting(f"a text of at least {KEY_CHARS_MIN} characters, such as `openssl rand -hex 32` prints")
 
 
-class VaultSettings(Section):
+class VaultSettings(section.Section):
     """Secrets that a person sent, for tools, for a short while."""
 
     enabled: bool = False
@@ -181,7 +170,8 @@ class VaultSettings(Section):
     uses_max: int = Field(default=3, ge=1, le=VAULT_USES_MAX)
     """Calls of a tool that one kept secret may be given to."""
     hosts: tuple[Origin, ...] = Field(
-        default=(), json_schema_extra=expecting('a list of hosts such as ["api.example.com", "http://10.0.0.5:8080"]')
+        default=(),
+        json_schema_extra=section.expecting('a list of hosts such as ["api.example.com", "http://10.0.0.5:8080"]'),
     )
     """Where web_fetch may send a kept secret as a header: hosts, by https on port 443, or origins such as
     http://10.0.0.5:8080, which calls with such a secret, and no others, reach also where they are not on the public
@@ -191,7 +181,7 @@ class VaultSettings(Section):
     readable by its owner only. Another key makes everything that was kept unreadable."""
 
 
-class ScrubSettings(Section):
+class ScrubSettings(section.Section):
     """The stand-ins for secrets, and the treatment of the messages that held them."""
 
     delete_inbound: bool = False
@@ -203,18 +193,19 @@ class ScrubSettings(Section):
     placeholder_key: UnguessableKey = Field(default=None, json_schema_extra=_KEY)
     """What makes equal secrets of one chat equal placeholders; the same on all machines. Empty: generated into
     data_dir/placeholder-key, readable by its owner only."""
-    rules_file: Annotated[Path, AfterValidator(resolved)] | None = Field(
-        default=None, json_schema_extra=expecting("empty or a path")
+    rules_file: Annotated[Path, AfterValidator(section.resolved)] | None = Field(
+        default=None, json_schema_extra=section.expecting("empty or a path")
     )
     """TOML file with your own secret formats, in Trivet's format or in gitleaks'; the same on all machines. Needs the
     extra `rules`. `trivet scrub --check FILE` tries one."""
     allowed_values: tuple[str, ...] = Field(
-        default=(), json_schema_extra=expecting('a list of texts such as ["AKIAIOSFODNN7EXAMPLE"]')
+        default=(), json_schema_extra=section.expecting('a list of texts such as ["AKIAIOSFODNN7EXAMPLE"]')
     )
     """Texts that look like secrets and are none, such as the key of a test account: they stay. What is a secret of
     Trivet's own goes all the same."""
     allowed_places: tuple[str, ...] = Field(
-        default=(), json_schema_extra=expecting('a list of session keys or their beginnings such as ["telegram:123"]')
+        default=(),
+        json_schema_extra=section.expecting('a list of session keys or their beginnings such as ["telegram:123"]'),
     )
     """Where the rules of rules_file remove nothing: session keys as /where shows them, or their beginnings, such as
     discord or slack:U1. Trivet's own rules apply everywhere."""
@@ -224,23 +215,23 @@ class ScrubSettings(Section):
 # The settings of traces.
 
 
-class TelemetrySettings(Section):
+class TelemetrySettings(section.Section):
     """Traces for a collector."""
 
-    otlp_endpoint: Annotated[str, url_with(*HTTP_SCHEMES), AfterValidator(bare)] = Field(
-        default="", json_schema_extra=expecting("empty or an http(s) URL")
+    otlp_endpoint: Annotated[str, section.url_with(*section.HTTP_SCHEMES), AfterValidator(section.bare)] = Field(
+        default="", json_schema_extra=section.expecting("empty or an http(s) URL")
     )
     """Collector that gets one trace for each turn, by OTLP over HTTP, such as http://127.0.0.1:4318; /v1/traces is
     appended. Ids, names, counts and times, never a text. Needs the extra `otel`. Empty: off."""
-    otlp_headers: tuple[HeaderLine, ...] = Field(
-        default=(), json_schema_extra=expecting('a list of lines such as ["Authorization=Bearer …"]')
+    otlp_headers: tuple[section.HeaderLine, ...] = Field(
+        default=(), json_schema_extra=section.expecting('a list of lines such as ["Authorization=Bearer …"]')
     )
     """Headers of each call of the collector: a name, =, a value."""
 
     @property
     def headers(self) -> Mapping[str, str]:
         """`otlp_headers` by name."""
-        return headers_of(self.otlp_headers)
+        return section.headers_of(self.otlp_headers)
 
 
 # The table of models: how a model is called that needs more than a name. Settings name an entry of it, or a model.
@@ -262,43 +253,43 @@ def _checked_name(name: str) -> str:
 EntryName = Annotated[str, AfterValidator(_checked_name)]
 
 
-class ModelEntry(Section):
+class ModelEntry(section.Section):
     """One entry. A key goes to the address of its entry and nowhere else."""
 
     model: str = ""
     """Any litellm model name."""
-    api_base: Annotated[str, url_with(*HTTP_SCHEMES), AfterValidator(bare)] = Field(
-        default="", json_schema_extra=expecting("empty or an http(s) URL")
+    api_base: Annotated[str, section.url_with(*section.HTTP_SCHEMES), AfterValidator(section.bare)] = Field(
+        default="", json_schema_extra=section.expecting("empty or an http(s) URL")
     )
     """Address of the model's API. Empty: that of its provider."""
-    api_key: Secret = None
+    api_key: section.Secret = None
     """Key of the model's API. Empty: with an api_base none is sent, else that of its provider."""
-    api_key_file: Annotated[Path, AfterValidator(resolved)] | None = Field(
-        default=None, json_schema_extra=expecting("a path")
+    api_key_file: Annotated[Path, AfterValidator(section.resolved)] | None = Field(
+        default=None, json_schema_extra=section.expecting("a path")
     )
     """File that holds the key instead; the agent role reads it when it starts."""
     temperature: Annotated[float, Field(ge=0, le=2)] | None = Field(
-        default=None, json_schema_extra=expecting("a number from 0 to 2")
+        default=None, json_schema_extra=section.expecting("a number from 0 to 2")
     )
     """Temperature of its answers; small work such as titles has its own. claude_sdk takes none."""
     max_tokens: Annotated[int, Field(ge=1)] | None = None
     """Tokens of one answer and the thinking before it, at most. Claude thinks less where they are few, and not at all
     up to 1024. Empty: what the model allows."""
     reasoning_effort: Literal["", "none", "minimal", "low", "medium", "high"] = Field(
-        default="", json_schema_extra=expecting("empty or one of none, minimal, low, medium, high")
+        default="", json_schema_extra=section.expecting("empty or one of none, minimal, low, medium, high")
     )
     """How long it thinks before an answer; about small work never longer than low."""
     context_budget: Annotated[int, Field(ge=0)] = 0
     """Tokens that a prompt of this model and its answer are kept within. 0: as agent has it."""
-    extra_headers: tuple[HeaderLine, ...] = Field(
-        default=(), json_schema_extra=expecting('a list of lines such as ["X-Tenant=…"]')
+    extra_headers: tuple[section.HeaderLine, ...] = Field(
+        default=(), json_schema_extra=section.expecting('a list of lines such as ["X-Tenant=…"]')
     )
     """Headers of each call: a name, =, a value."""
 
     @property
     def headers(self) -> Mapping[str, str]:
         """`extra_headers` by name."""
-        return headers_of(self.extra_headers)
+        return section.headers_of(self.extra_headers)
 
     @property
     def has_key(self) -> bool:
@@ -345,10 +336,10 @@ def _of_a_host(url: str) -> str:
     return url
 
 
-class Webhook(Section):
+class Webhook(section.Section):
     """An address that is called when something happens."""
 
-    url: Annotated[WebUrl, AfterValidator(_of_a_host)]
+    url: Annotated[section.WebUrl, AfterValidator(_of_a_host)]
     """Where to."""
     secret: SecretStr = Field(min_length=limits.WEBHOOK_SECRET_CHARS_MIN)
     """What calls are signed with."""

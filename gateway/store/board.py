@@ -17,27 +17,16 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
+from gateway.contracts import subagents
 from gateway.contracts.envelope import address_from_text, address_to_text
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
 from gateway.contracts.sessions import TurnState
-from gateway.contracts.subagents import (
-    Barrier,
-    Doing,
-    Occupation,
-    SubTask,
-    TaskMode,
-    TaskState,
-    TypeRecord,
-    Wake,
-    WakeAddress,
-    wake_id_of,
-)
 from gateway.limits import SUBAGENT_KEPT_CHARS_MAX, SUBTASK_ALIVE_S, SUBTASK_SHOWN_CHARS_MAX, SUBTASKS_KEPT
 from gateway.store.engine import Aggregate, Connection, InsertInto, Values, per_dialect, read, write, writing
 from gateway.store.tables import barriers, board, lanes, sub_tasks, turns, waits
 
-_LIVE_STATES: Final = [state.value for state in TaskState if not state.is_over]
+_LIVE_STATES: Final = [state.value for state in subagents.TaskState if not state.is_over]
 IS_LIVE: Final = sub_tasks.c.state.in_(_LIVE_STATES)
 IS_OVER: Final = sub_tasks.c.state.not_in(_LIVE_STATES)
 IS_UNTOLD: Final = sa.and_(~sub_tasks.c.is_told, sub_tasks.c.wake_id == "")
@@ -70,14 +59,14 @@ _RECORDS: Final = (
 )
 
 
-def _record(sub_type: str, by_state: dict[str, int]) -> TypeRecord:
-    return TypeRecord(
+def _record(sub_type: str, by_state: dict[str, int]) -> subagents.TypeRecord:
+    return subagents.TypeRecord(
         sub_type=sub_type,
         running=sum(by_state.get(state, 0) for state in _LIVE_STATES),
-        completed=by_state.get(TaskState.COMPLETED.value, 0),
-        failed=by_state.get(TaskState.FAILED.value, 0),
-        cancelled=by_state.get(TaskState.CANCELLED.value, 0),
-        timed_out=by_state.get(TaskState.TIMED_OUT.value, 0),
+        completed=by_state.get(subagents.TaskState.COMPLETED.value, 0),
+        failed=by_state.get(subagents.TaskState.FAILED.value, 0),
+        cancelled=by_state.get(subagents.TaskState.CANCELLED.value, 0),
+        timed_out=by_state.get(subagents.TaskState.TIMED_OUT.value, 0),
     )
 
 
@@ -143,7 +132,7 @@ _PUT: Final = barriers.insert()
 _PUT_WAIT: Final = waits.insert()
 
 
-def put(connection: Connection, key: SessionKey, barrier: Barrier) -> None:
+def put(connection: Connection, key: SessionKey, barrier: subagents.Barrier) -> None:
     """Have a session of a locked lane wait. Where all was told meanwhile there is nothing to wait for."""
     behind = connection.execute(_BEHIND, {"k": str(key), "ids": list(barrier.task_ids)}).all()
     if not any(task.is_untold for task in behind):
@@ -249,7 +238,7 @@ _SINGLE: Final = (
     .where(
         IS_OVER,
         IS_UNTOLD,
-        sub_tasks.c.mode == TaskMode.BACKGROUND.value,
+        sub_tasks.c.mode == subagents.TaskMode.BACKGROUND.value,
         sub_tasks.c.wake.is_not(None),
         ~IS_WAITED_FOR,
         ~_TURN_RUNS,
@@ -272,32 +261,32 @@ def settle(connection: Connection, barrier_id: str, key: str) -> None:
         connection.execute(_LET_GO, {"b": barrier_id})
 
 
-def due(connection: Connection, *, limit: int, without: Collection[SessionKey]) -> list[Wake]:
+def due(connection: Connection, *, limit: int, without: Collection[SessionKey]) -> list[subagents.Wake]:
     """Return every wake that is settled, oldest first, but for these lanes."""
     left_out = [str(key) for key in without]
     found = [*_of_barriers(connection, left_out), *_of_single(connection, left_out, limit=limit)]
     return sorted(found, key=lambda wake: (_since_ms(wake), wake.id))[: max(limit, 0)]
 
 
-def _of_barriers(connection: Connection, without: Sequence[str]) -> list[Wake]:
+def _of_barriers(connection: Connection, without: Sequence[str]) -> list[subagents.Wake]:
     by_barrier: dict[str, list[sa.Row[Any]]] = {}
     for row in connection.execute(_OF_BARRIERS, {"without": without}):
         by_barrier.setdefault(row.barrier_id, []).append(row)
     return [_of_barrier(rows) for rows in by_barrier.values()]
 
 
-def _of_barrier(rows: Sequence[sa.Row[Any]]) -> Wake:
+def _of_barrier(rows: Sequence[sa.Row[Any]]) -> subagents.Wake:
     first = rows[0]
     tasks = tuple(to_task(row) for row in rows)
-    return Wake(first.barrier_id, first.woken_id, to_wake(first.barrier_wake), tasks, first.barrier_id)
+    return subagents.Wake(first.barrier_id, first.woken_id, to_wake(first.barrier_wake), tasks, first.barrier_id)
 
 
-def _of_single(connection: Connection, without: Sequence[str], *, limit: int) -> list[Wake]:
+def _of_single(connection: Connection, without: Sequence[str], *, limit: int) -> list[subagents.Wake]:
     rows = connection.execute(_SINGLE, {"page_limit": max(limit, 0), "without": without}).all()
-    return [Wake(row.id, row.parent_session_id, to_wake(row.wake), (to_task(row),)) for row in rows]
+    return [subagents.Wake(row.id, row.parent_session_id, to_wake(row.wake), (to_task(row),)) for row in rows]
 
 
-def _since_ms(wake: Wake) -> int:
+def _since_ms(wake: subagents.Wake) -> int:
     return max(task.finished_at_ms for task in wake.tasks)
 
 
@@ -305,7 +294,7 @@ CHANNEL: Final = "subagent:"
 """In front of the type, in `sessions.channel`."""
 
 
-def from_task(task: SubTask, *, wake: WakeAddress | None, is_unwanted: bool) -> Values:
+def from_task(task: subagents.SubTask, *, wake: subagents.WakeAddress | None, is_unwanted: bool) -> Values:
     """Make a new row of `sub_tasks`; of one that `is_unwanted` from the start nobody is told."""
     return {
         "id": task.id,
@@ -340,9 +329,9 @@ def from_task(task: SubTask, *, wake: WakeAddress | None, is_unwanted: bool) -> 
     }
 
 
-def to_task(row: sa.Row[Any]) -> SubTask:
+def to_task(row: sa.Row[Any]) -> subagents.SubTask:
     """Read back, as the inverse of `from_task`, as far as a task goes."""
-    return SubTask(
+    return subagents.SubTask(
         id=row.id,
         session_id=row.session_id,
         parent_session_id=row.parent_session_id,
@@ -352,9 +341,9 @@ def to_task(row: sa.Row[Any]) -> SubTask:
         sub_type=row.sub_type,
         label=CleanText(row.label),
         prompt=CleanText(row.prompt),
-        mode=TaskMode(row.mode),
+        mode=subagents.TaskMode(row.mode),
         depth=row.depth,
-        state=TaskState(row.state),
+        state=subagents.TaskState(row.state),
         reason=CleanText(row.reason),
         result=CleanText(row.result),
         confinement=row.confinement,
@@ -369,14 +358,14 @@ def to_task(row: sa.Row[Any]) -> SubTask:
     )
 
 
-def from_doing(doing: Doing) -> str:
+def from_doing(doing: subagents.Doing) -> str:
     """Write it as the column `doing` has it."""
     return json.dumps([doing.occupation.value, *doing.tools], separators=(",", ":"))
 
 
-def _to_doing(text: str) -> Doing:
+def _to_doing(text: str) -> subagents.Doing:
     occupation, *tools = json.loads(text)
-    return Doing(Occupation(occupation), tuple(tools))
+    return subagents.Doing(subagents.Occupation(occupation), tuple(tools))
 
 
 def kept_result(result: CleanText) -> str:
@@ -384,23 +373,23 @@ def kept_result(result: CleanText) -> str:
     return result[:SUBAGENT_KEPT_CHARS_MAX]
 
 
-def from_wake(wake: WakeAddress) -> str:
+def from_wake(wake: subagents.WakeAddress) -> str:
     """Write it as the column `wake` has it."""
     who = (wake.author_id, wake.author_name, wake.is_private)
     parts = [str(wake.key), address_to_text(wake.address), *who, wake.place, wake.wakes]
     return json.dumps(parts, ensure_ascii=False, separators=(",", ":"))
 
 
-def to_wake(text: str) -> WakeAddress:
+def to_wake(text: str) -> subagents.WakeAddress:
     """Read back, as the inverse of `from_wake`."""
     key, address, author_id, author_name, is_private, place, wakes = json.loads(text)
     name = CleanText(author_name)
-    return WakeAddress(
+    return subagents.WakeAddress(
         SessionKey.parse(key), address_from_text(address), author_id, name, bool(is_private), tuple(place), wakes
     )
 
 
-def from_barrier(barrier: Barrier, key: SessionKey, *, needed: int) -> Values:
+def from_barrier(barrier: subagents.Barrier, key: SessionKey, *, needed: int) -> Values:
     """Make a row of `barriers`."""
     return {
         "id": barrier.id,
@@ -426,14 +415,14 @@ class BoardStore(Aggregate):
 
     collect = writing(collect_tasks)
 
-    async def due_wakes(self, *, limit: int, without: Collection[SessionKey] = ()) -> Sequence[Wake]:
+    async def due_wakes(self, *, limit: int, without: Collection[SessionKey] = ()) -> Sequence[subagents.Wake]:
         """Return what is to be told to sessions, oldest first."""
         for barrier_id, key in await self.database.read(met):
             await self.database.write(partial(settle, barrier_id=barrier_id, key=key))
         return await self.database.read(partial(due, limit=limit, without=without))
 
     @write
-    def wake_sent(self, connection: Connection, wake: Wake) -> None:
+    def wake_sent(self, connection: Connection, wake: subagents.Wake) -> None:
         """Note that the bus has a wake: its tasks wake nobody again."""
         task_ids = [task.id for task in wake.tasks]
         lock_lanes_of(connection, task_ids)
@@ -446,17 +435,17 @@ class BoardStore(Aggregate):
     def overtaken(self, connection: Connection, message_ids: Sequence[str]) -> frozenset[str]:
         """Find those of these messages of wakes that were sent with nothing left to tell: all their tasks were
         collected since, or nothing of them is to be told any more."""
-        by_id = {wake_id_of(message_id): message_id for message_id in message_ids}
+        by_id = {subagents.wake_id_of(message_id): message_id for message_id in message_ids}
         return frozenset(by_id[id_] for id_ in connection.execute(_OVERTAKEN, {"ids": list(by_id)}).scalars())
 
     @read
-    def newest(self, connection: Connection, *, limit: int) -> Sequence[SubTask]:
+    def newest(self, connection: Connection, *, limit: int) -> Sequence[subagents.SubTask]:
         """Live ones first, then those that were over last. In short: of prompt and result only the first
         `SUBTASK_SHOWN_CHARS_MAX` characters; `task` has the whole."""
         return [to_task(row) for row in connection.execute(_NEWEST, {"page_limit": max(limit, 0)})]
 
     @read
-    def records(self, connection: Connection) -> Sequence[TypeRecord]:
+    def records(self, connection: Connection) -> Sequence[subagents.TypeRecord]:
         """Tell how each type does, by name."""
         counts: dict[str, dict[str, int]] = {}
         for row in connection.execute(_RECORDS):

@@ -31,19 +31,10 @@ from gateway.contracts.ports import Clock
 from gateway.contracts.profiles import SUB_TYPE_ROWS, SubTypeRows
 from gateway.http_guard import Guard
 from gateway.limits import ADMIN_BODY_BYTES_MAX, SIGN_IN_S
+from gateway.ops.admin import http
 from gateway.ops.admin.access import access_routes, audit_routes, client_routes, limit_routes
 from gateway.ops.admin.agents import agents, no_skills
 from gateway.ops.admin.health import Health, SettingView, overview_routes, readiness_routes
-from gateway.ops.admin.http import (
-    LOGIN_PATH,
-    AdminToken,
-    Malformed,
-    clean_json,
-    cookie_name,
-    no_nul,
-    refusals,
-    refuse_in,
-)
 from gateway.ops.admin.people import PersonEraser, belongings_routes, known_people, link_routes, people, usage_routes
 from gateway.ops.admin.rendering import FILTERS
 from gateway.ops.admin.sessions import OPERATOR_WROTE, conversations, dead_letters, deliveries, families, session_orders
@@ -130,7 +121,7 @@ async def _nothing_more() -> Message:
     return {"type": "http.request", "body": b"", "more_body": False}
 
 
-def site(app: FastAPI, door: AdminToken, token: str, clock: Clock) -> APIRouter:
+def site(app: FastAPI, door: http.AdminToken, token: str, clock: Clock) -> APIRouter:
     """Build the pages, and the files that they use."""
     router = APIRouter(include_in_schema=False)
     api = OwnApi(app, token)
@@ -256,14 +247,14 @@ def _asked(path: str, query: Mapping[str, str]) -> tuple[str, dict[str, str]]:
     return "/".join(map(filled, place.split("/"))), {name: filled(value) for name, _, value in asked}
 
 
-def _add_login(router: APIRouter, door: AdminToken, shown: Callable[..., HTMLResponse]) -> None:
-    @router.get(LOGIN_PATH)
+def _add_login(router: APIRouter, door: http.AdminToken, shown: Callable[..., HTMLResponse]) -> None:
+    @router.get(http.LOGIN_PATH)
     async def login(request: Request) -> Response:
         if door.session_of(request):
             return RedirectResponse("/", status.HTTP_303_SEE_OTHER)
         return shown(request, "login", wanted=request.query_params.get("next", ""), is_wrong=False)
 
-    @router.post(LOGIN_PATH)
+    @router.post(http.LOGIN_PATH)
     async def sign_in(request: Request) -> Response:
         said = {name: values[0] for name, values in parse_qs((await request.body()).decode(errors="replace")).items()}
         wanted = said.get("next", "")
@@ -274,14 +265,14 @@ def _add_login(router: APIRouter, door: AdminToken, shown: Callable[..., HTMLRes
         answer = RedirectResponse(wanted if is_ours else "/", status.HTTP_303_SEE_OTHER)
         is_secure = request.url.scheme == "https"
         answer.set_cookie(
-            cookie_name(request), door.new_session(), SIGN_IN_S, httponly=True, samesite="strict", secure=is_secure
+            http.cookie_name(request), door.new_session(), SIGN_IN_S, httponly=True, samesite="strict", secure=is_secure
         )
         return answer
 
     @router.post("/logout", dependencies=[Depends(door.require)])
     async def sign_out(request: Request) -> Response:
         answer = Response(status_code=status.HTTP_204_NO_CONTENT)
-        answer.delete_cookie(cookie_name(request), httponly=True, samesite="strict")
+        answer.delete_cookie(http.cookie_name(request), httponly=True, samesite="strict")
         return answer
 
 
@@ -352,8 +343,8 @@ class Parts:
 
 def create_app(parts: Parts, token: str) -> FastAPI:
     """Build the whole application. Raises `ConfigError` for an empty token."""
-    door = AdminToken(token, parts.clock)
-    answer = clean_json(parts.scrubber)
+    door = http.AdminToken(token, parts.clock)
+    answer = http.clean_json(parts.scrubber)
     app = FastAPI(
         title="Trivet",
         version=parts.version,
@@ -362,18 +353,18 @@ def create_app(parts: Parts, token: str) -> FastAPI:
         openapi_url=None,
         separate_input_output_schemas=False,
         default_response_class=answer,
-        dependencies=[Depends(no_nul)],
-        responses={422: {"model": Malformed}, **refusals(408, 413, 421)},
+        dependencies=[Depends(http.no_nul)],
+        responses={422: {"model": http.Malformed}, **http.refusals(408, 413, 421)},
     )
     app.add_middleware(UnversionedPaths)
     app.add_middleware(Guard, hosts=parts.hosts, body_bytes_max=ADMIN_BODY_BYTES_MAX, check=door.require_before_body)
-    refuse_in(app, answer)
+    http.refuse_in(app, answer)
     health = Health(
         parts.store, parts.figures, parts.scrubber, parts.clock, parts.channels, parts.version, parts.settings
     )
     app.include_router(readiness_routes(health))
     for router in (overview_routes(health), *_for_operators(parts)):
-        app.include_router(router, dependencies=[Depends(door.require), _TOKEN], responses=refusals(401, 503))
+        app.include_router(router, dependencies=[Depends(door.require), _TOKEN], responses=http.refusals(401, 503))
     app.include_router(site(app, door, token, parts.clock))
     return app
 

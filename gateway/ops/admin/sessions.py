@@ -35,27 +35,9 @@ from gateway.contracts.messages import (
 )
 from gateway.contracts.ports import Clock, PendingReply, Verdict
 from gateway.contracts.sessions import Session
+from gateway.ops.admin import views
 from gateway.ops.admin.http import ADMIN, PAGE_DEFAULT, Limit, key_of, owner_of, refusals
 from gateway.ops.admin.trace import hops_of, nothing_known
-from gateway.ops.admin.views import (
-    Accepted,
-    CompactOrder,
-    DeadLetterView,
-    DeliveryView,
-    HopView,
-    Interjected,
-    MessageView,
-    QueueMomentView,
-    QueueView,
-    SayOrder,
-    SessionTree,
-    SessionView,
-    checked_channel,
-    dead_letter_view,
-    nested,
-    queue_view,
-    session_view,
-)
 from gateway.scrub import Scrubber
 from gateway.store import Store
 from gateway.store.outbox import OPERATOR
@@ -130,7 +112,9 @@ NUMBER_MAX: Final = 2**53  # what JSON carries unharmed; every database counts f
 
 Parent = Annotated[str, Query(min_length=1, max_length=200, description="The session that they work for.")]
 Channel = Annotated[
-    str, AfterValidator(checked_channel), Query(description="A platform, or a type of sub-agents: `subagent:explore`.")
+    str,
+    AfterValidator(views.checked_channel),
+    Query(description="A platform, or a type of sub-agents: `subagent:explore`."),
 ]
 
 
@@ -151,7 +135,7 @@ def conversations(store: Store, bus: Operator) -> APIRouter:
         since: Annotated[date | None, Query(description="Something happened in it on this UTC day or later.")] = None,
         until: Annotated[date | None, Query(description="Nothing happened in it after this UTC day.")] = None,
         cost_min: Annotated[float | None, Query(ge=0, description="It cost so many US dollars or more.")] = None,
-    ) -> list[SessionView]:
+    ) -> list[views.SessionView]:
         """List sessions, newest first, those of sub-agents among them; a session has to meet all the conditions asked
         for. `q` reads every message, which takes a second for each million of them."""
         names = await _names(bus)
@@ -175,7 +159,7 @@ def conversations(store: Store, bus: Operator) -> APIRouter:
         return await session_views(store.tasks, found, names)
 
     @router.get("/{session_id}", responses=refusals(404))
-    async def session(session_id: str) -> SessionView:
+    async def session(session_id: str) -> views.SessionView:
         """Show one conversation, a person's or a sub-agent's."""
         (view,) = await session_views(store.tasks, [await _wanted(store, session_id)], await _names(bus))
         return view
@@ -186,13 +170,13 @@ def conversations(store: Store, bus: Operator) -> APIRouter:
         after_seq: Annotated[int, Query(ge=0, le=NUMBER_MAX)] = 0,
         before_seq: Annotated[int | None, Query(ge=1, le=NUMBER_MAX)] = None,
         limit: Limit = PAGE_DEFAULT,
-    ) -> list[MessageView]:
+    ) -> list[views.MessageView]:
         """List all messages ever said in a session, oldest first; ask again with the last `seq` for those that follow.
         With `before_seq` the newest of those before it, oldest first likewise: to read from the end, begin with
         9007199254740992."""
         session = await _wanted(store, session_id)
         entries = await store.transcript.page(session.id, after_seq=after_seq, before_seq=before_seq, limit=limit)
-        return list(map(MessageView.model_validate, entries))
+        return list(map(views.MessageView.model_validate, entries))
 
     return router
 
@@ -204,7 +188,7 @@ def session_orders(
     router = APIRouter(prefix="/api/v1/sessions", tags=["sessions"])
     accepted = status.HTTP_202_ACCEPTED
 
-    async def enqueued(session_id: str, text: str, *, is_told: bool = False) -> Accepted:
+    async def enqueued(session_id: str, text: str, *, is_told: bool = False) -> views.Accepted:
         """Put an order on the lane of a current session; `is_told`: its answer goes to the chat."""
         session = await _current(store, session_id)
         address = await _chat_of(store, session) if is_told else None
@@ -213,21 +197,21 @@ def session_orders(
         if admission.verdict in {Verdict.LANE_FULL, Verdict.QUEUE_FULL}:
             raise HTTPException(status.HTTP_429_TOO_MANY_REQUESTS, "too many messages wait: try again later")
         await store.audit.note(ADMIN, f"session.{text[1:].split()[0]}", f"session:{session.id}")
-        return Accepted(message_id=message.id)
+        return views.Accepted(message_id=message.id)
 
     @router.post("/{session_id}/compact", status_code=accepted, responses=refusals(404, 409, 429))
-    async def compact(session_id: str, order: CompactOrder | None = None) -> Accepted:
+    async def compact(session_id: str, order: views.CompactOrder | None = None) -> views.Accepted:
         """Summarize the conversation so far, as `/compact` in its chat would; the chat hears nothing of it."""
         return await enqueued(session_id, f"/compact {order.focus if order else ''}".strip())
 
     @router.post("/{session_id}/retry", status_code=accepted, responses=refusals(404, 409, 429))
-    async def retry(session_id: str) -> Accepted:
+    async def retry(session_id: str) -> views.Accepted:
         """Answer the last message once more, as `/retry` in its chat would: the new answer goes to the chat, and takes
         the place of the old one in what the model sees."""
         return await enqueued(session_id, "/retry", is_told=True)
 
     @router.post("/{session_id}/stop", status_code=accepted, responses=refusals(404, 409, 429))
-    async def stop(session_id: str) -> Accepted:
+    async def stop(session_id: str) -> views.Accepted:
         """End the running turn and its sub-agents, and drop what waits in the lane, as `/stop` in its chat would; the
         chat hears nothing of it."""
         session = await _current(store, session_id)
@@ -236,10 +220,10 @@ def session_orders(
         if admission.verdict is not Verdict.ACCEPTED:
             raise HTTPException(status.HTTP_429_TOO_MANY_REQUESTS, "too many orders wait: try again later")
         await store.audit.note(ADMIN, "session.stop", f"session:{session.id}")
-        return Accepted(message_id=message.id)
+        return views.Accepted(message_id=message.id)
 
     @router.post("/{session_id}/say", status_code=accepted, responses=refusals(404, 409))
-    async def say(session_id: str, order: SayOrder) -> Interjected:
+    async def say(session_id: str, order: views.SayOrder) -> views.Interjected:
         """Write to the chat as the operator. It arrives as a message of the bot, after what is on its way; the model
         is told of it with the next turn."""
         session = await _current(store, session_id)
@@ -258,7 +242,7 @@ def session_orders(
         await store.audit.note(ADMIN, "session.say", f"session:{session.id}", {"reply": reply.id})
         with contextlib.suppress(BusError):  # what is committed is published by the relay
             await deliveries.publish([reply])
-        return Interjected(reply_id=reply.id)
+        return views.Interjected(reply_id=reply.id)
 
     return router
 
@@ -292,11 +276,11 @@ def _begins_ms(day: date) -> int:
 
 async def session_views(
     book: TaskStore, found: Sequence[Session], names: Mapping[SessionKey, str]
-) -> list[SessionView]:
+) -> list[views.SessionView]:
     """Convert sessions to the form that the API shows, each with the number of sub-agents that work for it."""
     counts = await book.count_children([session.id for session in found])
     return [
-        session_view(session, children_count=counts.get(session.id, 0), name=names.get(session.key.owner, ""))
+        views.session_view(session, children_count=counts.get(session.id, 0), name=names.get(session.key.owner, ""))
         for session in found
     ]
 
@@ -320,7 +304,7 @@ def families(store: Store, clock: Clock) -> APIRouter:
     router = APIRouter(prefix="/api/v1/sessions", tags=["sessions"])
 
     @router.get("/{session_id}/children", responses=refusals(404))
-    async def children(session_id: SessionId) -> list[SessionView]:
+    async def children(session_id: SessionId) -> list[views.SessionView]:
         """List the sessions of the sub-agents that work, or worked, for this one directly, oldest first; of more than
         1,000 the newest. 404 for an unknown session; an empty list for one without sub-agents."""
         if await store.sessions.by_id(session_id) is None:
@@ -328,13 +312,13 @@ def families(store: Store, clock: Clock) -> APIRouter:
         return await session_views(book, await book.children(session_id), {})
 
     @router.get("/{session_id}/tree", responses=refusals(404))
-    async def tree(session_id: SessionId) -> SessionTree:
+    async def tree(session_id: SessionId) -> views.SessionTree:
         """Show this session with all below it, nested: each has its `children`, oldest first, and its sub-agent's
         `task`. Of more than 1,000 the newest. 404 for an unknown session."""
         found = await book.tree(session_id)
         if not found:
             raise _unknown(session_id)
-        return nested(found, await book.tasks_below(session_id), now_ms=clock.now_ms())
+        return views.nested(found, await book.tasks_below(session_id), now_ms=clock.now_ms())
 
     return router
 
@@ -351,34 +335,34 @@ def deliveries(store: Store, bus: Operator, clock: Clock) -> APIRouter:
     router = APIRouter(prefix="/api/v1", tags=["deliveries"])
 
     @router.get("/queue")
-    async def queue() -> QueueView:
+    async def queue() -> views.QueueView:
         """Show how much waits, and for how long."""
-        return queue_view(await bus.figures(), now_ms=clock.now_ms())
+        return views.queue_view(await bus.figures(), now_ms=clock.now_ms())
 
     @router.get("/queue/past")
-    async def past() -> list[QueueMomentView]:
+    async def past() -> list[views.QueueMomentView]:
         """Show how much waited in the last ten minutes, oldest first, every five seconds."""
-        return list(map(QueueMomentView.model_validate, await bus.queue_past()))
+        return list(map(views.QueueMomentView.model_validate, await bus.queue_past()))
 
     @router.get("/trace/{id:path}", responses=refusals(404))
-    async def trace(id: str) -> list[HopView]:
+    async def trace(id: str) -> list[views.HopView]:
         """Trace every hop of a message, oldest first, by the reference that its author was told, or by an id: of the
         message, its turn, its reply, or its dead letter; of a session or a session key, those of the newest turns."""
         hops = await hops_of(id, store, bus)
         if not hops:
             raise HTTPException(status.HTTP_404_NOT_FOUND, nothing_known(id))
-        return list(map(HopView.model_validate, hops))
+        return list(map(views.HopView.model_validate, hops))
 
     @router.get("/deliveries")
-    async def recent(limit: Limit = PAGE_DEFAULT, key: str | None = None) -> list[DeliveryView]:
+    async def recent(limit: Limit = PAGE_DEFAULT, key: str | None = None) -> list[views.DeliveryView]:
         """List how far the newest replies came, newest first; `key` shows those of one session key."""
         found = await store.outbox.recent(key_of(key) if key else None, limit=limit)
-        return list(map(DeliveryView.model_validate, found))
+        return list(map(views.DeliveryView.model_validate, found))
 
     @router.get("/dead-letters")
-    async def dead(limit: Limit = PAGE_DEFAULT) -> list[DeadLetterView]:
+    async def dead(limit: Limit = PAGE_DEFAULT) -> list[views.DeadLetterView]:
         """List the messages and replies that were given up, newest first."""
-        return [dead_letter_view(letter) for letter in await bus.dead_letters(limit)]
+        return [views.dead_letter_view(letter) for letter in await bus.dead_letters(limit)]
 
     return router
 

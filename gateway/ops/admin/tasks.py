@@ -20,15 +20,8 @@ from starlette import status
 from gateway.contracts.errors import StoreError
 from gateway.contracts.ports import Clock
 from gateway.contracts.subagents import TaskState
+from gateway.ops.admin import views
 from gateway.ops.admin.http import refusals
-from gateway.ops.admin.views import (
-    BoardRevision,
-    TaskView,
-    TypeRecordView,
-    WholeTaskView,
-    task_views,
-    whole_task_view,
-)
 from gateway.store.subagents import TaskStore
 
 # Tells listeners when the task board has changed. One question to SQL answers them all, while there are any.
@@ -139,7 +132,7 @@ def tasks(book: TaskStore, feed: BoardFeed, clock: Clock) -> APIRouter:
         type: Annotated[str | None, Query(description="A row of the catalog, such as `explore`.")] = None,
         session: Annotated[str | None, Query(description="A session: its own, or the one it works for.")] = None,
         limit: Limit = LIMIT_DEFAULT,
-    ) -> list[TaskView]:
+    ) -> list[views.TaskView]:
         """Show the task board: live sub-agents first, then those that ended last."""
         found = await book.newest(limit=BOARD_ROWS_MAX)
         shown = [
@@ -149,23 +142,23 @@ def tasks(book: TaskStore, feed: BoardFeed, clock: Clock) -> APIRouter:
             and type in {None, task.sub_type}
             and session in {None, task.session_id, task.parent_session_id}
         ]
-        return task_views(shown[:limit], beside=found, now_ms=clock.now_ms())
+        return views.task_views(shown[:limit], beside=found, now_ms=clock.now_ms())
 
     @router.get("/types")
-    async def types() -> list[TypeRecordView]:
+    async def types() -> list[views.TypeRecordView]:
         """Show the record of each type, as far as the board goes back."""
-        return list(map(TypeRecordView.model_validate, await book.records()))
+        return list(map(views.TypeRecordView.model_validate, await book.records()))
 
     _add_events(router, feed)  # before the ids: none is called so
 
     @router.get("/{task_id}", responses=refusals(404))
-    async def task(task_id: str) -> WholeTaskView:
+    async def task(task_id: str) -> views.WholeTaskView:
         """Show one sub-agent, with its task and its answer."""
         found = await book.task(task_id)
         if found is None:
             raise HTTPException(status.HTTP_404_NOT_FOUND, f"there is no task {task_id[:80]!r} on the board")
         below = await book.tasks_of_session(found.session_id)
-        return whole_task_view(found, below=below, now_ms=clock.now_ms())
+        return views.whole_task_view(found, below=below, now_ms=clock.now_ms())
 
     return router
 
@@ -192,4 +185,4 @@ def _add_events(router: APIRouter, feed: BoardFeed) -> None:
         known = int(last_event_id) if last_event_id and _IS_REVISION(last_event_id) else None
         yield ServerSentEvent(retry=_RETRY_MS)
         async for revision in feed.revisions(known):
-            yield ServerSentEvent(event="board", id=str(revision), data=BoardRevision(revision=revision))
+            yield ServerSentEvent(event="board", id=str(revision), data=views.BoardRevision(revision=revision))

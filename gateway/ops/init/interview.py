@@ -16,28 +16,7 @@ from gateway.config.presets import Preset
 from gateway.contracts.errors import ConfigError
 from gateway.ops.doctor import CheckResult, CheckState, as_table, is_healthy, ok, wrong
 from gateway.ops.doctor.platforms import check_platforms
-from gateway.ops.init.questions import (
-    ADMINS,
-    ADMINS_STEPS,
-    ADMINS_TITLE,
-    CHAT,
-    CHECK,
-    LET_IN,
-    MODEL,
-    MODEL_BASE,
-    MODEL_KEY,
-    MODEL_STEPS,
-    MODEL_TITLE,
-    OPENING,
-    PLATFORMS,
-    PRESET,
-    PRESET_STEPS,
-    PRESET_TITLE,
-    START,
-    Platform,
-    SetupQuestion,
-    slack_manifest_link,
-)
+from gateway.ops.init import questions
 
 Answers: TypeAlias = Mapping[str, str]
 """Texts by the keys of settings, as they would be in the environment."""
@@ -60,7 +39,7 @@ class Terminal(Protocol):
 class Checks(Protocol):
     """Checks that try answers where they will be used."""
 
-    def value(self, question: SetupQuestion, text: str) -> str:
+    def value(self, question: questions.SetupQuestion, text: str) -> str:
         """Say in a sentence what is wrong with this answer by itself; "" if nothing is."""
 
     def platform(self, name: str, answers: Answers) -> Sequence[CheckResult]:
@@ -86,8 +65,8 @@ class Interview:
     def held(self, path: str) -> Answers:
         """Hold the interview and return the answers that were tried, or kept after a failed try. `path` is the file
         that they are for."""
-        self._terminal.show(OPENING.format(path=path))
-        for platform in PLATFORMS:
+        self._terminal.show(questions.OPENING.format(path=path))
+        for platform in questions.PLATFORMS:
             self._ask_of_platform(platform)
         self._ask_of_model()
         self._ask_of_preset()
@@ -101,14 +80,14 @@ class Interview:
 
     def show_what_next(self, path: str) -> None:
         """Show the next steps, once the file is written."""
-        steps = [f"\n{path} is written. What is next:", CHECK]
-        steps += (START, *self._afterwards) if self._afterwards else (CHAT,)
-        if self._afterwards and ADMINS.key not in self._answers:
-            steps.append(LET_IN)
+        steps = [f"\n{path} is written. What is next:", questions.CHECK]
+        steps += (questions.START, *self._afterwards) if self._afterwards else (questions.CHAT,)
+        if self._afterwards and questions.ADMINS.key not in self._answers:
+            steps.append(questions.LET_IN)
         self._terminal.show("\n".join(steps))
 
-    def _ask_of_platform(self, platform: Platform) -> None:
-        self._title(platform.title, platform.steps.format(manifest=slack_manifest_link()))
+    def _ask_of_platform(self, platform: questions.Platform) -> None:
+        self._title(platform.title, platform.steps.format(manifest=questions.slack_manifest_link()))
         given, findings = self._tried(
             lambda: self._tokens(platform), lambda given: self._checks.platform(platform.name, given)
         )
@@ -117,7 +96,7 @@ class Interview:
             step = platform.afterwards.format(bot=bot.seen, link=bot.link or platform.link)
             self._afterwards.append(f"{platform.title}: {step}")
 
-    def _tokens(self, platform: Platform) -> Answers:
+    def _tokens(self, platform: questions.Platform) -> Answers:
         """Ask for the tokens; return none of them if one is left out."""
         given: dict[str, str] = {}
         for question in platform.questions:
@@ -128,24 +107,26 @@ class Interview:
         return given
 
     def _ask_of_model(self) -> None:
-        self._title(MODEL_TITLE, MODEL_STEPS)
+        self._title(questions.MODEL_TITLE, questions.MODEL_STEPS)
         self._tried(self._model, self._checks.model)
 
     def _model(self) -> Answers:
-        model = self._answer(MODEL, default=self._checks.usual_model)
+        model = self._answer(questions.MODEL, default=self._checks.usual_model)
         if model.startswith(SCRIPTED_MODEL):
-            return {MODEL.key: model}
-        given = {MODEL.key: model} | {each.key: self._answer(each) for each in (MODEL_KEY, MODEL_BASE)}
+            return {questions.MODEL.key: model}
+        given = {questions.MODEL.key: model} | {
+            each.key: self._answer(each) for each in (questions.MODEL_KEY, questions.MODEL_BASE)
+        }
         return {key: text for key, text in given.items() if text}
 
     def _ask_of_preset(self) -> None:
-        self._title(PRESET_TITLE, PRESET_STEPS)
-        self._answers[PRESET.key] = self._answer(PRESET, default=Preset.ME)
+        self._title(questions.PRESET_TITLE, questions.PRESET_STEPS)
+        self._answers[questions.PRESET.key] = self._answer(questions.PRESET, default=Preset.ME)
 
     def _ask_of_admins(self) -> None:
-        self._title(ADMINS_TITLE, ADMINS_STEPS)
-        if admins := self._answer(ADMINS):
-            self._answers[ADMINS.key] = admins
+        self._title(questions.ADMINS_TITLE, questions.ADMINS_STEPS)
+        if admins := self._answer(questions.ADMINS):
+            self._answers[questions.ADMINS.key] = admins
 
     # --- asking
 
@@ -164,11 +145,11 @@ class Interview:
                 return given, findings
         return {}, ()
 
-    def _answer(self, question: SetupQuestion, *, default: str = "") -> str:
+    def _answer(self, question: questions.SetupQuestion, *, default: str = "") -> str:
         """Return the first answer that the setting can hold."""
         return next(self._good_ones(question, default))
 
-    def _good_ones(self, question: SetupQuestion, default: str) -> Iterator[str]:
+    def _good_ones(self, question: questions.SetupQuestion, default: str) -> Iterator[str]:
         while True:
             text = self._terminal.ask(question.asks, default=default, is_secret=question.is_secret)
             problem = self._checks.value(question, text) if text else ""
@@ -199,7 +180,7 @@ class AnswerChecks:
     def usual_model(self) -> str:
         return self._settings({}).agent.model
 
-    def value(self, question: SetupQuestion, text: str) -> str:
+    def value(self, question: questions.SetupQuestion, text: str) -> str:
         try:
             self._settings({question.key: text})
         except ConfigError as error:
@@ -211,7 +192,7 @@ class AnswerChecks:
         return [finding for finding in findings if finding.name == name]
 
     def model(self, answers: Answers) -> Sequence[CheckResult]:
-        model = answers[MODEL.key]
+        model = answers[questions.MODEL.key]
         try:
             tried = subprocess.run(  # noqa: S603 - a module of ours
                 _TRIAL,
@@ -223,11 +204,15 @@ class AnswerChecks:
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            return [wrong(MODEL.key, f"{model} did not answer within {_TRIAL_S:g} s", "try again, or take another")]
+            return [
+                wrong(
+                    questions.MODEL.key, f"{model} did not answer within {_TRIAL_S:g} s", "try again, or take another"
+                )
+            ]
         if tried.returncode:
             said = tried.stderr.strip().rpartition("\n")[2].removeprefix(_FOREWORD)
-            return [wrong(MODEL.key, f"{model}: {said}", _MENDING)]
-        return [ok(MODEL.key, f"{model} answered: {tried.stdout.strip()}")]
+            return [wrong(questions.MODEL.key, f"{model}: {said}", _MENDING)]
+        return [ok(questions.MODEL.key, f"{model} answered: {tried.stdout.strip()}")]
 
     def _settings(self, answers: Answers) -> Settings:
         return load_settings(self._blank, self._with(answers)).settings
