@@ -9,24 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from channels.markdown.tree import (
-    Align,
-    Block,
-    Blocks,
-    Fence,
-    Heading,
-    Item,
-    Listing,
-    Mark,
-    Paragraph,
-    QuoteBlock,
-    Row,
-    RuleBlock,
-    Runs,
-    Table,
-    TextRun,
-    plain_text,
-)
+from channels.markdown import tree
 
 # Marks as signs around text, for the platforms whose format is text.
 #
