@@ -427,13 +427,7 @@ class _Parts:
             *self._voice.commands(),
             undo_command(store, ending),
             *usage_commands(store.usage, self.meter, self._clock, partial(prices_of, self.client, settings)),
-            *memory_commands(
-                self._memory,
-                store.memories,
-                store.people,
-                ending,
-                forgotten=(self._bus.vault.drop_all,),
-            ),
+            *memory_commands(self._memory, store.memories, store.people, ending, forgotten=(self._bus.vault.drop_all,)),
             *belongings_commands(store.people, scrubber),
             *linking_commands(
                 store.links, scrubber, self._clock, changed=keeper.project, tell=self._bus.deliveries.publish
@@ -533,14 +527,7 @@ async def serve(settings: Settings, scrubber: Scrubber, stopping: asyncio.Event)
         worker_id = bus.names.named(f"{socket.gethostname()}:{os.getpid()}:{clock.code(6)}")
         worker = await stack.enter_async_context(
             assembled(
-                worker_id,
-                settings,
-                bus=bus,
-                store=store,
-                clients=clients,
-                scrubber=scrubber,
-                clock=clock,
-                spans=spans,
+                worker_id, settings, bus=bus, store=store, clients=clients, scrubber=scrubber, clock=clock, spans=spans
             )
         )
         async with asyncio.TaskGroup() as group:

@@ -153,9 +153,7 @@ def next_message_text(session: Session, prices_usd: Mapping[str, float], words: 
     cached = TokenCount(session.prompt_tokens, USUAL_ANSWER_TOKENS, cached=session.prompt_tokens)
     if not prices_usd.get("cached"):
         return words.say(
-            "The next message costs about ${most}: {tokens} tokens are read.",
-            most=words.number(most, 4),
-            tokens=tokens,
+            "The next message costs about ${most}: {tokens} tokens are read.", most=words.number(most, 4), tokens=tokens
         )
     return words.say(
         "The next message costs about ${least} to ${most}: {tokens} tokens are read, cheaper if cached.",
@@ -183,10 +181,7 @@ def status_text(
         work = words.say("only sub-agents are running") if live else words.say("nothing is running")
     lines: list[str] = [words.say("Work: {work}, {waiting}.", work=work, waiting=_waiting(waiting, words))]
     if session is not None:
-        lines.insert(
-            0,
-            words.say("Conversation {number}: **{title}**", number=session.number, title=session.title),
-        )
+        lines.insert(0, words.say("Conversation {number}: **{title}**", number=session.number, title=session.title))
         lines.append(
             words.say(
                 "Messages: {messages} · tokens: {tokens} · cost: ${cost}",

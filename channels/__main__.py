@@ -161,12 +161,7 @@ class ChannelSupervisor:
     """All channels of this process, from start to end."""
 
     def __init__(
-        self,
-        settings: Settings,
-        names: tuple[str, ...],
-        scrubber: Scrubber,
-        bus: RedisBus,
-        stopping: asyncio.Event,
+        self, settings: Settings, names: tuple[str, ...], scrubber: Scrubber, bus: RedisBus, stopping: asyncio.Event
     ) -> None:
         clock, self._tally = SystemClock(), Tally()
         hooks = load_hooks(settings.plugins.enabled, HOOK_POINTS, partial(self._tally.add, HOOK_FAILURES))
@@ -207,10 +202,7 @@ class ChannelSupervisor:
             tasks.append(asyncio.create_task(self._keep(runtimes[-1]), name=f"line-{name}"))
         end_loading()
         async with self._called(hooks):
-            beside = (
-                asyncio.create_task(_report_when_connected(runtimes)),
-                asyncio.create_task(self._report_counts()),
-            )
+            beside = (asyncio.create_task(_report_when_connected(runtimes)), asyncio.create_task(self._report_counts()))
             await self._stopping.wait()
             for each in beside:
                 each.cancel()

@@ -234,8 +234,7 @@ class _Commands:
             lambda: self._keeper.grant(owner, GrantRole.BLOCKED, actor=_actor(asked), reason=reason)
         )
         return asked.words.say(
-            "{person} is blocked: I do not hear the next message any more. /unblock takes it back.",
-            person=str(owner),
+            "{person} is blocked: I do not hear the next message any more. /unblock takes it back.", person=str(owner)
         )
 
     async def unblock(self, asked: CommandRequest) -> str:

@@ -245,11 +245,7 @@ def choice_commands(store: Store, models: Models, ending: SubagentStopper) -> tu
             )
         return _not_chosen(asked, models)
 
-    return (
-        CommandRow("retry", retry),
-        CommandRow("resume", resume),
-        CommandRow("model", model),
-    )
+    return (CommandRow("retry", retry), CommandRow("resume", resume), CommandRow("model", model))
 
 
 def _author(entry: Entry, key: SessionKey) -> SessionKey:

@@ -13,15 +13,7 @@ import structlog
 
 from agent import limits
 from agent.models.metering import usage_of
-from agent.models.requests import (
-    ModelAnswer,
-    ModelProvider,
-    ModelRequest,
-    Permit,
-    PromptMessage,
-    StopReason,
-    ask,
-)
+from agent.models.requests import ModelAnswer, ModelProvider, ModelRequest, Permit, PromptMessage, StopReason, ask
 from agent.models.selection import Models
 from agent.prompts.library import PROMPTS
 from gateway.contracts.errors import BudgetSpent, BusError, ModelError, StoreError

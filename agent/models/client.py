@@ -2,8 +2,7 @@
 or of credit.
 
 A call is counted when it is not tried again any more, and before another model is asked instead: a fall-back
-that answers hides nothing from the operator.
-"""
+that answers hides nothing from the operator."""
 
 from __future__ import annotations
 
@@ -87,8 +86,7 @@ _OTHER: Final = "other"
 
 
 class ModelHealth:
-    """The outcomes of this process's calls since it last reported to the bus. `tally` is reported along with
-    them."""
+    """The outcomes of this process's calls since it last reported to the bus. `tally` is reported along with them."""
 
     def __init__(
         self, provider_of: Callable[[str], str] = str, known: Collection[str] = (), clock: Clock | None = None
@@ -168,8 +166,7 @@ class ModelClient:
     """Ask models on behalf of people.
 
     `fallbacks` answer, in order, when the model of a request has failed for good; `gate` allows what its owner can
-    afford (None: nothing is charged); `spans` records each call of a turn (None: nothing is recorded).
-    """
+    afford (None: nothing is charged); `spans` records each call of a turn (None: nothing is recorded)."""
 
     def __init__(
         self,
@@ -292,8 +289,7 @@ class ModelClient:
         """Yield the first stream that ends with an answer; raise the first model's failure if there is none.
 
         The model that was asked for always comes first, whoever chose it. A prompt that is too long is no reason to
-        ask another: it has to become shorter.
-        """
+        ask another: it has to become shorter."""
         failure: ModelError | None = None
         for model in (request.model, *self._substitutes(request)):
             has_begun, began_s = False, self._health.clock.monotonic_s()
@@ -328,8 +324,7 @@ class ModelClient:
         """Yield the stream of one model, begun again as often as the request has pauses, within its time.
 
         `Retry-After` is honoured. When a stream breaks midway a `StreamRestarted` voids what was shown. What is not
-        `ModelUnavailable` is raised at once, and so is a call that took all its time.
-        """
+        `ModelUnavailable` is raised at once, and so is a call that took all its time."""
         end_s = self._monotonic_s() + request.timeout_s
         for attempt, pause_s in enumerate((*request.backoff_s, None), 1):
             has_begun = False
@@ -355,8 +350,7 @@ class ModelClient:
         """Yield the provider's stream, without images for a model that sees none.
 
         A provider that refuses a prompt with images is asked once more without them: an image that it does not like
-        would otherwise cost its author the whole conversation, for it is in every prompt that follows.
-        """
+        would otherwise cost its author the whole conversation, for it is in every prompt that follows."""
         if request.has_images and self.facts(request.model).sees:
             has_begun = False
             try:
@@ -415,8 +409,7 @@ class ModelClient:
     ) -> None:
         """Record a span for a call of a turn: which model, how long, how many tokens; never a word of it.
 
-        Names are OpenTelemetry's: https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans/
-        """
+        Names are OpenTelemetry's: https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans/"""
         if self._spans is None or not request.turn_id:
             return
         attributes: dict[str, str | int] = {

@@ -2,8 +2,7 @@
 
 Split this over three helpers: count the files, list the folders, find the tests
 Use 4 sub-agents in the background to compare frameworks
-Teile das auf drei Helfer auf: lies die Dateien; suche die Tests; fasse zusammen
-"""
+Teile das auf drei Helfer auf: lies die Dateien; suche die Tests; fasse zusammen"""
 
 from __future__ import annotations
 

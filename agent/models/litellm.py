@@ -375,8 +375,7 @@ class LitellmClient:
 
     def _answer(self, request: ModelRequest, gathered: _Gathered, *, is_thinking: bool) -> ModelAnswer:
         tokens = gathered.tokens or TokenCount(
-            prompt=request_chars(request.system, request.messages) // 4,
-            completion=estimate_tokens(gathered.text),
+            prompt=request_chars(request.system, request.messages) // 4, completion=estimate_tokens(gathered.text)
         )
         return ModelAnswer(
             text=gathered.text,

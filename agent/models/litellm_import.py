@@ -2,8 +2,7 @@
 
 The package imports all that litellm can do: 117 MB and 1.5 s of CPU, of which provider classes need less than half. The
 rest is imported when something of it is asked for: by the same statements, in the same order, into the same names. Both
-are done in a thread.
-"""
+are done in a thread."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 A call without an answer costs nothing when the provider refused it before a word came; when it was cut off it
 costs an estimate of its prompt and of the words that arrived, because providers charge for what they have read
-and written. Each attempt that broke in the middle is paid for.
-"""
+and written. Each attempt that broke in the middle is paid for."""
 
 from __future__ import annotations
 
@@ -58,15 +57,12 @@ class Ticket(Protocol):
 
     async def renew(self) -> None:
         """Reserve for one more attempt, for as long again. Raises `BudgetSpent`."""
-        ...
 
     async def settle(self, cost: Amounts) -> None:
         """Replace the reservation by the real cost."""
-        ...
 
     def settle_soon(self, cost: Amounts) -> None:
         """Settle in the background, for a call that was cut off. Nothing happens if it is settled already."""
-        ...
 
 
 class Gate(Protocol):
@@ -74,7 +70,6 @@ class Gate(Protocol):
 
     async def admit(self, owner: SessionKey, plan: Callable[[], Planned]) -> Ticket | None:
         """Reserve one call. None where nothing is limited: then nothing is counted, and `plan` is not called."""
-        ...
 
 
 class MeteredCall:

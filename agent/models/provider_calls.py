@@ -2,8 +2,7 @@
 
 litellm's own way, `acompletion`, costs eight times as much for the same words: it builds each chunk three times, puts
 the whole answer together again for logs that nobody reads, and starts threads for that. It stays for providers that
-need more than HTTP with server-sent events: cloud logins, signed requests, answers in another framing.
-"""
+need more than HTTP with server-sent events: cloud logins, signed requests, answers in another framing."""
 
 from __future__ import annotations
 

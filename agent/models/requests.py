@@ -213,8 +213,7 @@ class ModelFacts:
     `provider` names the operator of the servers, `api` the provider whose API they speak; `sees` says that the
     model understands images. Most providers cache what prompts have in common by themselves; one that
     `is_told_to_cache` does it where the request says so. `cheap_sibling` is a cheaper model that is called in the same
-    way and can do small work, `embedding_sibling` one that embeds texts; empty where none is known.
-    """
+    way and can do small work, `embedding_sibling` one that embeds texts; empty where none is known."""
 
     provider: str = ""
     api: str = ""
@@ -233,7 +232,6 @@ class Gallery(Protocol):
 
     async def bytes_of(self, key: SessionKey, path: str) -> bytes | None:
         """Return an image in the workspace of `key`; None if it is not there any more."""
-        ...
 
 
 class ModelProvider(Protocol):
@@ -241,15 +239,12 @@ class ModelProvider(Protocol):
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Stream deltas, then exactly one `ModelAnswer`. Raises the `ModelError` tree."""
-        ...
 
     def facts(self, model: str) -> ModelFacts:
         """Return what is known of `model`, from tables on disk: no network, no slow import."""
-        ...
 
     def check_name(self, model: str) -> None:
         """Check a name. Raises `ConfigError` for one that this client cannot call."""
-        ...
 
     async def close(self) -> None: ...
 
@@ -314,7 +309,6 @@ class EmbeddingModel(Protocol):
 
     async def embed(self, request: EmbeddingRequest) -> EmbeddingAnswer:
         """Embed the texts of the request. Raises the `ModelError` tree."""
-        ...
 
 
 class Embedder(Protocol):
@@ -325,7 +319,6 @@ class Embedder(Protocol):
 
     async def embed(self, key: SessionKey, texts: Sequence[CleanText]) -> Sequence[Vector]:
         """Embed each text as a vector; none of them is blank. Raises the `ModelError` tree."""
-        ...
 
 
 # What the agent asks of a model that hears, and what comes back.
@@ -361,7 +354,6 @@ class TranscriptionModel(Protocol):
 
     async def transcribe(self, request: TranscriptionRequest) -> TranscriptionAnswer:
         """Transcribe the recording of the request. Raises the `ModelError` tree."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,7 +382,6 @@ class SpeechModel(Protocol):
 
     async def speak(self, request: SpeechRequest) -> SpeechAnswer:
         """Speak the text of the request. Raises the `ModelError` tree."""
-        ...
 
 
 # What a model says, clean, while it is said.

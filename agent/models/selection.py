@@ -1,8 +1,6 @@
-"""Estimates how hard a message is, to choose a model by its price. Pure, and no model is asked (agent.md
-section 4).
+"""Estimates how hard a message is, to choose a model by its price. Pure, and no model is asked (agent.md section 4).
 
-The first rule that matches decides; a request to destroy something never goes to the cheapest model.
-"""
+The first rule that matches decides; a request to destroy something never goes to the cheapest model."""
 
 from __future__ import annotations
 
@@ -209,8 +207,7 @@ class Models:
         """Choose the model for a turn in which the user said `said`.
 
         A routed model that could not read the conversation as it is now is passed over: a short "thanks" must not cost
-        a long conversation its memory.
-        """
+        a long conversation its memory."""
         model = self.of_session(session)
         if self._settings.routing.enabled and model != session.model:
             routed = self._tiers[tier_of(said, depth)]

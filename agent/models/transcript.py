@@ -63,8 +63,7 @@ def shown_images(entries: Sequence[Entry]) -> frozenset[Image]:
 
     Images of a turn are shown with it. When there would be too many, all but a few of the earlier ones are dropped at
     once, so that the beginning of the prompt changes seldom. The choice does not depend on the caller, since turns are
-    counted in their order.
-    """
+    counted in their order."""
     shown: list[Image] = []
     for turn in turns_of(entries):
         new = [*_images(turn)][-IMAGES_SHOWN_MAX:]
@@ -78,8 +77,7 @@ def turns_of(entries: Iterable[Entry]) -> tuple[tuple[Entry, ...], ...]:
     """Group entries into user-led turns: user messages, then everything up to the next user message.
 
     Consecutive user messages (a batch, or one whose turn failed) belong to one turn; a note begins none. Entries before
-    the first user message form a turn of their own.
-    """
+    the first user message form a turn of their own."""
     turns: list[list[Entry]] = []
     for entry in entries:
         follows_user = bool(turns) and turns[-1][-1].role is Role.USER
@@ -92,8 +90,7 @@ def turns_of(entries: Iterable[Entry]) -> tuple[tuple[Entry, ...], ...]:
 def with_whole_groups(entries: Iterable[Entry]) -> tuple[Entry, ...]:
     """Put every assistant tool call directly before its results, in call order: providers refuse anything else.
 
-    Results without a call are dropped; calls without a result (a run that was killed) get one that says so.
-    """
+    Results without a call are dropped; calls without a result (a run that was killed) get one that says so."""
     whole: list[Entry] = []
     for speech, results in _groups(entries):
         whole.append(speech)
@@ -115,8 +112,7 @@ def _groups(entries: Iterable[Entry]) -> Iterable[tuple[Entry, dict[str, Entry]]
 def as_prompt(entries: Iterable[Entry]) -> tuple[PromptMessage, ...]:
     """Convert entries to prompt messages; neighbouring user entries become one message, as providers expect.
 
-    In such a message our notes come before what people said, so that their words come last.
-    """
+    In such a message our notes come before what people said, so that their words come last."""
     messages: list[PromptMessage] = []
     whole = with_whole_groups(entries)
     shown = shown_images(whole)
@@ -346,8 +342,7 @@ def build_prompt(entries: Sequence[Entry]) -> tuple[PromptMessage, ...]:
     message.
 
     Nothing in view is ever left out of a prompt. It is always user-led, and the next prompt begins with the same
-    messages.
-    """
+    messages."""
     summary = summary_of(entries)
     messages = list(as_prompt(said_in(entries)))
     if not messages or messages[0].role is not Role.USER:

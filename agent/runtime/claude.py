@@ -232,12 +232,7 @@ class ClaudeEngine:
             await self._answer(turn, context, model, system, anew)
 
     async def _answer(
-        self,
-        turn: Turn,
-        context: ToolContext,
-        model: str,
-        system: CleanText,
-        prompt: Sequence[PromptMessage],
+        self, turn: Turn, context: ToolContext, model: str, system: CleanText, prompt: Sequence[PromptMessage]
     ) -> None:
         """Show the images of the prompt, too, to a model that sees. If they are refused it is asked once more without
         them, and told so: they are in every prompt that follows."""
@@ -269,20 +264,13 @@ class ClaudeEngine:
         return shown
 
     async def _attempt(
-        self,
-        turn: Turn,
-        context: ToolContext,
-        model: str,
-        system: CleanText,
-        said: ClaudeMessages,
-        tokens: int,
+        self, turn: Turn, context: ToolContext, model: str, system: CleanText, said: ClaudeMessages, tokens: int
     ) -> None:
         """Ask once, with a prompt of so many tokens."""
         await context.permit()
         prices_usd = self._client.facts(model).prices_usd
         ticket = await self._gate.admit(
-            context.key.owner,
-            lambda: engine_plan(model, tokens, prices_usd, limits.TURN_TIMEOUT_S, context.turn_id),
+            context.key.owner, lambda: engine_plan(model, tokens, prices_usd, limits.TURN_TIMEOUT_S, context.turn_id)
         )
         charged = len(turn.usage)
         hearing = ClaudeRecorder(

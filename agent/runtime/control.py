@@ -90,13 +90,7 @@ class ApprovalDecisions:
     """Settles questions for the control lane."""
 
     def __init__(
-        self,
-        questions: Questions,
-        lanes: Lanes,
-        book: TaskStore,
-        people: People,
-        scrubber: Scrubber,
-        clock: Clock,
+        self, questions: Questions, lanes: Lanes, book: TaskStore, people: People, scrubber: Scrubber, clock: Clock
     ) -> None:
         self._questions = questions
         self._lanes = lanes
@@ -431,7 +425,4 @@ def answering_commands() -> tuple[CommandRow, ...]:
         # One that comes this way was taken for work: the turn that could have asked it has ended.
         return asked.words.say(NOT_OPEN_WORD)
 
-    return (
-        CommandRow("approve", too_late),
-        CommandRow("deny", too_late),
-    )
+    return (CommandRow("approve", too_late), CommandRow("deny", too_late))

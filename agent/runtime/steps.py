@@ -204,13 +204,7 @@ class Steps:
         if spoken.calls and spoken.answer.thoughts is not None:
             turn.thoughts[spoken.calls[0].id] = spoken.answer.thoughts
         turn.entries.append(
-            Entry(
-                Role.ASSISTANT,
-                spoken.text,
-                tool_calls=spoken.calls,
-                turn_id=context.turn_id,
-                created_at_ms=now_ms,
-            )
+            Entry(Role.ASSISTANT, spoken.text, tool_calls=spoken.calls, turn_id=context.turn_id, created_at_ms=now_ms)
         )
         messages.append(PromptMessage(Role.ASSISTANT, spoken.text, spoken.calls))
 
@@ -250,11 +244,7 @@ class Steps:
         return usage_of(answer, request.key, self._purpose, now_ms=now_ms, turn_id=request.turn_id)
 
     def _keep_results(
-        self,
-        turn: Turn,
-        context: ToolContext,
-        messages: list[PromptMessage],
-        results: Sequence[ToolResult],
+        self, turn: Turn, context: ToolContext, messages: list[PromptMessage], results: Sequence[ToolResult]
     ) -> None:
         now_ms = self._clock.now_ms()
         for result in results:
@@ -271,11 +261,7 @@ class Steps:
             )
 
     def _note_failures(
-        self,
-        turn: Turn,
-        context: ToolContext,
-        messages: list[PromptMessage],
-        results: Sequence[ToolResult],
+        self, turn: Turn, context: ToolContext, messages: list[PromptMessage], results: Sequence[ToolResult]
     ) -> None:
         note = self._tools.note_on(context, results)
         if note is not None:

@@ -71,12 +71,7 @@ class ConversationRunner:
         self._scrubber = scrubber
         self._clock = clock
 
-    async def converse(
-        self,
-        turn: Turn,
-        messages: Sequence[InboundMessage],
-        lost: CleanText | None,
-    ) -> None:
+    async def converse(self, turn: Turn, messages: Sequence[InboundMessage], lost: CleanText | None) -> None:
         """Ask the model; it grows with what is said. `lost` is what it is told of earlier attempts. Raises
         `ModelError` and `BudgetSpent`."""
         batch, session = turn.batch, turn.session
@@ -110,11 +105,7 @@ class ConversationRunner:
         return profile, ceiling_of(profile, place.ceilings)
 
     async def _begin_notes(
-        self,
-        turn: Turn,
-        view: Sequence[Entry],
-        told: Callable[..., CleanText],
-        prompt_tokens: int,
+        self, turn: Turn, view: Sequence[Entry], told: Callable[..., CleanText], prompt_tokens: int
     ) -> None:
         """Record what the model is told in addition to the request: the first entries of the turn. `told` is the
         preamble, which still lacks the time, the tone and memory; a prompt may hold `prompt_tokens`."""
@@ -252,9 +243,5 @@ class TurnRunner:
 
     async def _store_said(self, batch: Batch, said: InboundMessage) -> None:
         await self._store.turns.join(
-            turn_id=batch.turn_id,
-            key=batch.key,
-            fence=batch.fence,
-            messages=(said,),
-            now_ms=self._clock.now_ms(),
+            turn_id=batch.turn_id, key=batch.key, fence=batch.fence, messages=(said,), now_ms=self._clock.now_ms()
         )

@@ -167,12 +167,7 @@ class OwnTools:
         return before
 
     def _carry_out(
-        self,
-        tool: FileTool,
-        job: Job,
-        arguments: Mapping[str, Any],
-        before: Iterable[Job],
-        tell: Callable[[Job], None],
+        self, tool: FileTool, job: Job, arguments: Mapping[str, Any], before: Iterable[Job], tell: Callable[[Job], None]
     ) -> None:
         assert self._workspace is not None
         for other in before:

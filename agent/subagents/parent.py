@@ -293,13 +293,7 @@ class ChildHost:
         self._note(Role.ASSISTANT, text, calls=kept, usage=(*self._unanswered(request), usage))
         fitting, refused = self._checked(calls) if self._are_whole else (calls, _not_run(calls))
         return protocol.ModelResult(
-            call_id,
-            text,
-            fitting,
-            answer.tokens.prompt,
-            answer.tokens.completion,
-            answer.cost_usd,
-            outcomes=refused,
+            call_id, text, fitting, answer.tokens.prompt, answer.tokens.completion, answer.cost_usd, outcomes=refused
         )
 
     def _unanswered(self, request: ModelRequest) -> tuple[Usage, ...]:

@@ -167,10 +167,7 @@ def _graph(asked: AskedStrategy, ended: Endings) -> StepGraph:
     nodes = [
         StepNode(
             _order(
-                asked,
-                step,
-                f"{place}/{total}",
-                _results([other for other in steps if other.id in step.needs], ended),
+                asked, step, f"{place}/{total}", _results([other for other in steps if other.id in step.needs], ended)
             ),
             needs=step.needs,
         )

@@ -126,10 +126,7 @@ class McpLink:
         """Call one tool, starting the server if need be. A call is never repeated: it may have done something.
         Raises `ToolError`."""
         from mcp import MCPError  # noqa: PLC0415 - loaded with the first connection
-        from mcp.types import (  # noqa: PLC0415 - likewise
-            CONNECTION_CLOSED,
-            REQUEST_TIMEOUT,
-        )
+        from mcp.types import CONNECTION_CLOSED, REQUEST_TIMEOUT  # noqa: PLC0415 - likewise
 
         client = await self._connection()
         try:
@@ -228,11 +225,7 @@ async def _open(
     tools, and `refused` when it wants to know who we are. The SDK is imported here, because it takes a second and 50 MB
     that only its users shall pay for."""
     import httpx2  # noqa: PLC0415
-    from mcp import (  # noqa: PLC0415
-        Client,
-        StdioServerParameters,
-        stdio_client,
-    )
+    from mcp import Client, StdioServerParameters, stdio_client  # noqa: PLC0415
     from mcp.client.streamable_http import streamable_http_client  # noqa: PLC0415
     from mcp.types import ToolListChangedNotification  # noqa: PLC0415
 

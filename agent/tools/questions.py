@@ -105,9 +105,7 @@ def question_text(text: str, code: str, words: Words, *, minutes: int, more: str
 def turn_text(code: str, tool: str, words: Words) -> str:
     """Say what it means to approve a tool for a turn."""
     return words.say(
-        "`/approve {code} turn` approves every call of `{tool}` in this turn.",
-        code=code,
-        tool=plain_name(tool, words),
+        "`/approve {code} turn` approves every call of `{tool}` in this turn.", code=code, tool=plain_name(tool, words)
     )
 
 

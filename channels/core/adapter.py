@@ -2,8 +2,7 @@
 only some platforms have.
 
 An adapter owns its vendor's SDK. It gives normalized messages to an `InboundHandler`, and sends chunks that its own
-`render` made. Nothing here knows a vendor; nothing outside an adapter sees a vendor's type.
-"""
+`render` made. Nothing here knows a vendor; nothing outside an adapter sees a vendor's type."""
 
 from __future__ import annotations
 
@@ -38,8 +37,7 @@ class WebhookCall:
     """One request. Names of headers are lower case.
 
     `body` is as it came, since signatures cover its bytes. It is read only on demand: a handler that sees by the
-    headers that a call is not the platform's does not ask for it, so strangers cannot fill the memory.
-    """
+    headers that a call is not the platform's does not ask for it, so strangers cannot fill the memory."""
 
     headers: Mapping[str, str] = field(repr=False)
     body: Callable[[], Awaitable[bytes]] = field(repr=False)
@@ -69,17 +67,14 @@ class SupportsWebhooks(Protocol):
     @property
     def is_called(self) -> bool:
         """Tell whether the platform calls us, as the channel is configured."""
-        ...
 
     @property
     def call_timeout_s(self) -> float:
         """Return a little less than the time the platform waits for an answer, counted from the end of its body."""
-        ...
 
     async def called(self, call: WebhookCall) -> WebhookAnswer:
         """Handle a call; return after the bus has what the call brought, if it is genuine. Raises `BusUnavailable`: the
         platform is asked to bring it again."""
-        ...
 
 
 CONNECTED = "connected"
@@ -115,12 +110,10 @@ class MessageHandler(Protocol):
     async def accept(self, incoming: Incoming) -> IntakeOutcome:
         """Return only after the bus has the message, or the edit of one. Raises `BusUnavailable` (then do not
         acknowledge)."""
-        ...
 
     async def retract(self, retraction: Retraction) -> IntakeOutcome:
         """Withdraw a message that was deleted: it is not answered, unless it is too late for that. Raises
         `BusUnavailable`."""
-        ...
 
 
 class InboundHandler(MessageHandler, Protocol):
@@ -130,22 +123,18 @@ class InboundHandler(MessageHandler, Protocol):
         """Take in that somebody pressed a button under a message of ours; the words of the press are those of the
         command that the button stands for. Returns after the bus has it: the text to show in private to the person who
         pressed (empty: nothing), or None if that text is not known yet. Raises `BusUnavailable`."""
-        ...
 
     async def told(self, press: Incoming) -> CleanText:
         """Wait for the text to show to the person who pressed; empty for nothing. Returns within PRESS_ANSWER_S."""
-        ...
 
     async def invoke(self, chosen: Incoming) -> CleanText | None:
         """Take in a command chosen from the platform's menu, which will not come again. Returns after the bus has it:
         None if the answer comes by the address; otherwise the text to show at once, in private, to the person who chose
         it (empty: nothing). Raises `BusUnavailable`."""
-        ...
 
     async def suggest(self, typing: Incoming) -> Sequence[Suggestion]:
         """Suggest what could follow the command that somebody is typing; `typing.command` holds the part typed so far.
         Returns within SUGGESTIONS_WAIT_S; nothing when nobody knows, or when that person must not be told."""
-        ...
 
 
 AnyChunk: TypeAlias = Any
@@ -180,49 +169,38 @@ class ChannelAdapter(Protocol):
     @property
     def name(self) -> str:
         """Return the channel part of addresses and keys: `telegram`, `discord`, `slack`, `cli`."""
-        ...
 
     @property
     def account(self) -> str:
         """Return `<channel>:<account id>`; the account's buckets and places are named after it. Known once the adapter
         is ready."""
-        ...
 
     @property
     def state(self) -> str:
         """Return `connected`, or a plain reason why not, fit for the operator."""
-        ...
 
     async def run(self, handler: InboundHandler) -> None:
         """Connect, reconnect and feed the handler until cancelled.
 
-        Raises `CredentialsRejected` when only the operator can help.
-        """
-        ...
+        Raises `CredentialsRejected` when only the operator can help."""
 
     async def until_ready(self) -> None:
         """Return when a send has a chance: connected, and the account is known."""
-        ...
 
     def chunks(self, text: CleanText) -> Sequence[AnyChunk]:
         """Render CommonMark as this platform's messages, each under the platform's limit. Deterministic."""
-        ...
 
     def marked(self, chunk: AnyChunk, mark: CleanText) -> AnyChunk:
         """Put above the chunk a first line that says that it may be a repetition; the result is still under
         the limit."""
-        ...
 
     def budgets(self, address: ReplyAddress) -> Sequence[SendBudget]:
         """List the buckets that one message to `address` spends from, the narrowest first, the account's last."""
-        ...
 
     async def send(self, address: ReplyAddress, chunk: AnyChunk, *, send_id: str, plain: bool) -> tuple[str, ...]:
         """Send one chunk, as plain text if `plain`. Returns the platform's message ids.
 
-        `send_id` is equal for every attempt at the same chunk. Raises the `DeliveryError` tree.
-        """
-        ...
+        `send_id` is equal for every attempt at the same chunk. Raises the `DeliveryError` tree."""
 
 
 @runtime_checkable
@@ -235,9 +213,7 @@ class SupportsLookup(Protocol):
         """Find the ids of an earlier attempt that did arrive; None if sending once more cannot show the chunk twice.
 
         Raises `Untraceable` when nobody can say, and the rest of the `DeliveryError` tree when the platform cannot be
-        asked now.
-        """
-        ...
+        asked now."""
 
 
 @runtime_checkable
@@ -246,15 +222,12 @@ class SupportsPlaceholders(Protocol):
 
     def place(self, address: ReplyAddress) -> str:
         """Name the place within which message ids are unique."""
-        ...
 
     async def put_placeholder(self, address: ReplyAddress) -> str:
         """Send a message that only holds a place; its id."""
-        ...
 
     async def complete(self, address: ReplyAddress, chunk: AnyChunk, *, message_id: str, plain: bool) -> bool:
         """Make a message of ours show the chunk, however often this is asked. False: the message is gone."""
-        ...
 
     async def find_lost(
         self, address: ReplyAddress, chunk: AnyChunk, *, after: str, known: frozenset[str]
@@ -262,7 +235,6 @@ class SupportsPlaceholders(Protocol):
         """Find the one message of ours after the message answered (and after `after`, if given) that is not among
         `known`, and that may be `chunk` or a placeholder for it. None: there is none, there are several, or nobody can
         say. Changes nothing that `complete` would not change."""
-        ...
 
 
 @runtime_checkable
@@ -271,11 +243,9 @@ class SupportsChoices(Protocol):
 
     def offering(self, chunk: AnyChunk, choices: Sequence[Choice]) -> AnyChunk:
         """Return the chunk with a button for each choice."""
-        ...
 
     async def amend(self, address: ReplyAddress, chunk: AnyChunk, *, message_id: str, plain: bool) -> bool:
         """Make a message of ours show the chunk and nothing else, however often this is asked. False: it is gone."""
-        ...
 
 
 @runtime_checkable
@@ -284,7 +254,6 @@ class SupportsSilence(Protocol):
 
     def silent(self, chunk: AnyChunk) -> AnyChunk:
         """Return the chunk as a message that makes no sound."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,16 +273,13 @@ class SupportsNames(Protocol):
 
     def nameable(self, address: ReplyAddress) -> Nameable | None:
         """Return the place of this address that can be named; None where places have no names."""
-        ...
 
     async def lacks_name(self, address: ReplyAddress, title: CleanText) -> bool:
         """Tell whether the place is ours to name and may have another name. Raises the `DeliveryError` tree:
         `SendFailed` where it does not exist yet."""
-        ...
 
     async def name_place(self, address: ReplyAddress, title: CleanText) -> None:
         """Name the place, however often this is asked. Raises the `DeliveryError` tree."""
-        ...
 
 
 @runtime_checkable
@@ -323,7 +289,6 @@ class SupportsDeletion(Protocol):
     async def delete_inbound(self, address: ReplyAddress, *, message_id: str) -> bool:
         """Delete a message that was said at `address`, however often this is asked. False: the platform does not let
         us. Raises the `DeliveryError` tree."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,7 +308,6 @@ class SupportsFiles(Protocol):
     def file_chunk(self, file: OutgoingFile) -> AnyChunk:
         """Return the file as one message of this platform. A refusal raises `FormatRefused` or `AddressDead`, whether
         or not somebody has to be told that the file is missing."""
-        ...
 
 
 @runtime_checkable
@@ -352,11 +316,9 @@ class SupportsUploads(Protocol):
 
     async def upload(self, address: ReplyAddress, chunk: AnyChunk) -> str:
         """Put up the file of the chunk; the platform's name for it. May be repeated."""
-        ...
 
     def uploaded(self, chunk: AnyChunk, upload_id: str) -> AnyChunk:
         """Return the chunk that shows the file uploaded under this name."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,28 +342,23 @@ class SupportsStreaming(Protocol):
 
     Where `is_draft` holds, the text shown leaves nothing behind and the answer is sent as if nothing had been shown.
     Elsewhere it is a message that becomes the first one of the answer: begun once per `send_id` (the reply's, as in
-    `send`), shown anew with the whole text of this message so far, ended, and then amended into the committed text.
-    """
+    `send`), shown anew with the whole text of this message so far, ended, and then amended into the committed text."""
 
     def cadence(self, address: ReplyAddress) -> StreamCadence | None:
         """Return how often a message may change at this address. None: nothing is shown there before it is whole."""
-        ...
 
     def is_draft(self, address: ReplyAddress) -> bool: ...
 
     async def begin_stream(self, address: ReplyAddress, chunk: AnyChunk, *, send_id: str) -> str:
         """Show the first words; the id of the message, empty for a draft. Raises the `DeliveryError` tree."""
-        ...
 
     async def go_on(self, address: ReplyAddress, chunk: AnyChunk, *, message_id: str, send_id: str) -> bool:
         """Show the chunk, which takes the place of what was shown. False: the message is gone. Raises the
         `DeliveryError` tree."""
-        ...
 
     async def end_stream(self, address: ReplyAddress, *, message_id: str) -> None:
         """End the stream: from now on the message is one like any other and may be amended. This may be asked again,
         also by a process that did not begin the stream. Raises the `DeliveryError` tree."""
-        ...
 
 
 @runtime_checkable
@@ -411,7 +368,6 @@ class SupportsRemoval(Protocol):
     async def withdraw(self, address: ReplyAddress, *, message_id: str) -> bool:
         """Delete a message of ours, however often this is asked; one that is gone is deleted. False: the platform does
         not let us. Raises the `DeliveryError` tree."""
-        ...
 
 
 @runtime_checkable
@@ -421,7 +377,6 @@ class SupportsDeferredReplies(Protocol):
     async def release(self, address: ReplyAddress) -> None:
         """Stop showing anything at this address, since there will be no answer, unless there is one already. Raises the
         `DeliveryError` tree."""
-        ...
 
 
 @runtime_checkable
@@ -432,7 +387,6 @@ class SupportsDownloads(ChannelAdapter, Protocol):
         """Fetch a file, never more than `bytes_max` of it, whatever size the platform named. Raises
         `FileRefused` with a reason that fits into a sentence of ours (gone, too large, not for us),
         `SendFailed` when it may work later."""
-        ...
 
 
 @runtime_checkable
@@ -442,7 +396,6 @@ class SupportsMenus(Protocol):
     async def publish_menu(self) -> None:
         """Make the platform's menu that of `gateway.contracts.commands`, only where it differs, in every language we
         have words in. Raises the `DeliveryError` tree."""
-        ...
 
 
 @runtime_checkable
@@ -451,11 +404,9 @@ class SupportsMoves(Protocol):
 
     def chat_of(self, address: ReplyAddress) -> str:
         """Return the chat's id, in the form that a place has."""
-        ...
 
     def relocated(self, address: ReplyAddress, chat: str) -> ReplyAddress:
         """Return the same place under the chat's other id."""
-        ...
 
 
 @runtime_checkable
@@ -465,11 +416,9 @@ class SupportsTyping(ChannelAdapter, Protocol):
     @property
     def typing_period_s(self) -> float:
         """Return how often the indicator has to be shown again to stay."""
-        ...
 
     async def show_typing(self, address: ReplyAddress, status: str) -> None:
         """Show the indicator once; an empty status takes it away where the platform can."""
-        ...
 
 
 # What the connections to all platforms have in common, and their adapters.

@@ -1,8 +1,7 @@
 """Admission: decides whether a message may enter, and tells people why theirs may not.
 
 The decision is pure (`gateway.contracts.access`); the operators' decisions are read from their projection on the
-bus.
-"""
+bus."""
 
 from __future__ import annotations
 
@@ -114,8 +113,7 @@ class AdmissionControl:
         configuration is let in even then.
 
         With the `lane` to which the message goes if it is admitted, a kept view will do: the lane refuses what was
-        judged by an old one. Nobody is turned away by a kept view.
-        """
+        judged by an old one. Nobody is turned away by a kept view."""
         owner = SessionKey(incoming.channel, incoming.user_id)
         levels = levels_of(incoming.channel, incoming.realm, incoming.place)
 

@@ -39,15 +39,7 @@ from gateway.contracts.errors import (
 )
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import DeliveryRecord, DeliveryState, Preview, Receipt, Reply, literal_text
-from gateway.contracts.ports import (
-    Beginning,
-    Clock,
-    Destination,
-    PendingReply,
-    SendAttempt,
-    SentMessages,
-    TokenWish,
-)
+from gateway.contracts.ports import Beginning, Clock, Destination, PendingReply, SendAttempt, SentMessages, TokenWish
 from gateway.i18n import words_for
 from gateway.limits import DELIVERY_ATTEMPTS_MAX
 from gateway.scrub import Scrubber
@@ -68,8 +60,7 @@ class ChunkAttempt:
 
     `is_unsure`: an earlier attempt may have arrived. `is_careful`: sends of this account get lost now, so the chunk
     goes out in a way that can be repeated, where the platform has one. `carries_file`: the chunk is a file; if the
-    platform refuses it, a sentence takes its place.
-    """
+    platform refuses it, a sentence takes its place."""
 
     address: ReplyAddress
     attempt: int = 0
@@ -89,8 +80,7 @@ class ChunkAttempt:
 class RetryChunk:
     """Send the chunk again as `chunk_attempt` says, after `wait_s`; the ledger says `state` meanwhile.
 
-    A platform's own `retry_after_s` is exact; a back-off of ours gets jitter.
-    """
+    A platform's own `retry_after_s` is exact; a back-off of ours gets jitter."""
 
     chunk_attempt: ChunkAttempt
     wait_s: float
@@ -108,8 +98,7 @@ class FailReply:
 def next_move(error: DeliveryError, chunk_attempt: ChunkAttempt, *, is_young: bool = False) -> RetryChunk | FailReply:
     """Decide what follows from a platform's refusal. Pure; without jitter.
 
-    A reply that `is_young` is never given up: processes that die spend its attempts faster than an outage ends.
-    """
+    A reply that `is_young` is never given up: processes that die spend its attempts faster than an outage ends."""
     match error:
         case RateLimited():
             waited = replace(chunk_attempt, rate_limits=chunk_attempt.rate_limits + 1)
@@ -386,12 +375,7 @@ class ChunkSender:
     """Send the next chunk of an entry. Safe to use from many lanes at once."""
 
     def __init__(
-        self,
-        adapter: ChannelAdapter,
-        places: Places,
-        backoff: BackoffTimer,
-        validity: LeaseValidity,
-        rules: SendRules,
+        self, adapter: ChannelAdapter, places: Places, backoff: BackoffTimer, validity: LeaseValidity, rules: SendRules
     ) -> None:
         self._adapter = adapter
         self._places = places
@@ -418,8 +402,7 @@ class ChunkSender:
         """Read what is known of a reply of so many chunks and files. If that is nothing, and nothing speaks against its
         place or for more care, the attempt at its first chunk has begun with that.
 
-        Raises `NoSpareBudget` for what may be left out.
-        """
+        Raises `NoSpareBudget` for what may be left out."""
         await self._adapter.until_ready()
         is_careful = self._editing is not None and self._is_careful(ChunkAttempt(address))
         is_simple = texts > 0 and not is_careful and (not entry.reply.amends or bool(await entry.amended()))
@@ -437,8 +420,7 @@ class ChunkSender:
         """Send the chunk and return the platform's ids of it. Raises the `DeliveryError` tree, `LeftUnconfirmed` and
         `PreviewChanged`.
 
-        `since_ms` is when the first attempt began; `leaving` is called just before something goes out.
-        """
+        `since_ms` is when the first attempt began; `leaving` is called just before something goes out."""
         if not entry.has_begun:
             await self._adapter.until_ready()
         if entry.reply.amends:
@@ -689,12 +671,7 @@ class ChunkSender:
             entry.mark()
 
     async def _about_to_call(
-        self,
-        entry: DeliveryEntry,
-        chunk_attempt: ChunkAttempt,
-        *,
-        placeholder: str,
-        urgency: Urgency = Urgency.ANSWER,
+        self, entry: DeliveryEntry, chunk_attempt: ChunkAttempt, *, placeholder: str, urgency: Urgency = Urgency.ANSWER
     ) -> None:
         """Have it written down that a call is being made, unless that was done when the entry was opened."""
         if not entry.has_begun:

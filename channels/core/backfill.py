@@ -1,7 +1,6 @@
 """Live messages in order, and the platform's history first after a gap.
 
-A room is a place with all its threads: the part before the first slash of a place's name.
-"""
+A room is a place with all its threads: the part before the first slash of a place's name."""
 
 from __future__ import annotations
 
@@ -243,20 +242,16 @@ class MessageSource(Protocol[RawT]):
 
     async def rooms(self) -> Sequence[str]:
         """List the rooms where something may have been said since the cursors. May raise `HistoryUnavailable`."""
-        ...
 
     def missed(self, room: str) -> AsyncIterator[RawMessage[RawT]]:
         """Yield the messages said in a room since its cursors, oldest first. May raise `HistoryUnavailable`."""
-        ...
 
     async def understand(self, message: RawMessage[RawT]) -> Incoming | Retraction | None:
         """Return the message if it is ours to answer, or the retraction if one was deleted. Raises `BusUnavailable`;
         anything else marks the message as poisonous."""
-        ...
 
     async def taken(self, incoming: Incoming) -> None:
         """Note that the bus has the message and that a turn will answer it. Raises `BusUnavailable`."""
-        ...
 
 
 @dataclass(slots=True)

@@ -2,8 +2,7 @@
 
 One process at a time delivers for an account, by a lease on the bus: so the order of a lane holds over retries and
 over a change of the process. The outbound stream keeps a reply until its receipt is written; the next holder takes
-up again whatever stops here. One attempt at one chunk is in `channels.core.attempt`.
-"""
+up again whatever stops here. One attempt at one chunk is in `channels.core.attempt`."""
 
 from __future__ import annotations
 
@@ -195,8 +194,7 @@ class ReplyDelivery:
     async def deliver(self, pending: PendingReply) -> None:
         """Bring one reply to its end and write the receipt.
 
-        Raises `CredentialsRejected`, `Abandoned`, and `TakenOver` when it is another process's reply by now.
-        """
+        Raises `CredentialsRejected`, `Abandoned`, and `TakenOver` when it is another process's reply by now."""
         entry = DeliveryEntry(pending, self._adapter.name, self._bus, self._scrubber, self._clock, self._backoff)
         state, reason = await self._try_all(entry)
         if state is DeliveryState.FAILED:
@@ -232,10 +230,7 @@ class ReplyDelivery:
             return DeliveryState.FAILED, f"not tried, because of an earlier refusal: {opened.dead_because}"
         entry.record = replace(entry.record, chunks=len(contents))
         chunk_attempt = ChunkAttempt(
-            address,
-            attempt=entry.record.attempt,
-            is_unsure=was_cut,
-            is_careful=was_cut or opened.is_account_unsure,
+            address, attempt=entry.record.attempt, is_unsure=was_cut, is_careful=was_cut or opened.is_account_unsure
         )
         if not was_cut:  # else the state has to stay until the chunk in question is settled
             await self._sender.remember(entry, address)

@@ -2,8 +2,7 @@
 
 `MessageIntake.accept` returns only after the bus has the message, so that the adapter may then tell the platform
 "received"; while the bus is away it raises, and the platform keeps the message. The bus itself knows what it has
-seen. The sentences for people who are turned away come from `channels.core.admission`.
-"""
+seen. The sentences for people who are turned away come from `channels.core.admission`."""
 
 from __future__ import annotations
 

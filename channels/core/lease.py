@@ -46,8 +46,7 @@ async def while_holding(
     Returns when `work` returns, raises what it raises. `waiting` is called with the reason why we do not work. A
     process that cannot reach the bus cannot know whether it still has the lease, so `work` is stopped shortly before
     the lease ends. `ttl_s` is how long after our death another process takes over; `validity` is told how long no
-    other can.
-    """
+    other can."""
     lease = _Lease(bus, name, holder, ttl_s, validity or LeaseValidity())
     try:
         while True:

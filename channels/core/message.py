@@ -145,8 +145,7 @@ class Incoming:
     where it says nothing. `realm` is what the place belongs to, a server of Discord or a workspace of Slack: its id,
     empty where there is none; `roles` are the ids of those that the author has there. `quotes` is what came along as
     context. `is_bot`: another bot wrote it, one that the operator named. `is_aside` and
-    `is_nameable` are those of `InboundMessage`. `position` is true of its platform once the bus has the message.
-    """
+    `is_nameable` are those of `InboundMessage`. `position` is true of its platform once the bus has the message."""
 
     id: str
     channel: str
@@ -215,8 +214,7 @@ def apart(name: str, mention: re.Match[str]) -> str:
 def without(text: str, spans: Iterable[tuple[int, int]]) -> str:
     """Return `text` without the given ranges (the bot's mentions), and without the gap each of them leaves.
 
-    "@bot: hello" becomes "hello", "hey @bot, hello" becomes "hey, hello".
-    """
+    "@bot: hello" becomes "hello", "hey @bot, hello" becomes "hey, hello"."""
     ranges = sorted(spans, reverse=True)
     for start, end in ranges:
         before, after = text[:start], text[end:]

@@ -3,8 +3,7 @@
 A group of Telegram gets another id when it becomes a supergroup. Nothing that is stored changes with it: the lane,
 the session and all that belongs to a session key keep the first id, so a turn that runs at that moment is answered
 once like any other; `PlaceBus.note_move` writes the one fact. Messages from people under the new id are taken in
-under the first (`PlaceTrackingHandler`), and our messages go to the newest (`AddressResolver`).
-"""
+under the first (`PlaceTrackingHandler`), and our messages go to the newest (`AddressResolver`)."""
 
 from __future__ import annotations
 

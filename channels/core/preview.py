@@ -1,9 +1,7 @@
 """One answer shown while it grows, until its messages become the reply's own.
 
-A message that is full is frozen at the border that the renderer chose, and the text goes on in the next one. Each
-call brings one message up to date, the earlier ones first, so a border that moved is put right before anything is
-added.
-"""
+A message that is full is frozen at the border that the renderer chose, and the text goes on in the next one. Each call
+brings one message up to date, the earlier ones first, so a border that moved is put right before anything is added."""
 
 from __future__ import annotations
 

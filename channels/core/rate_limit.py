@@ -1,8 +1,7 @@
 """The waits that keep us under a platform's limits, and the memory of places that refuse us.
 
 The rates are rows in each platform's own `limits.py`; here is only who goes first. Answers wait for their tokens.
-Calls that may be left out (edits of a growing answer, then typing indicators) spend only what answers leave over.
-"""
+Calls that may be left out (edits of a growing answer, then typing indicators) spend only what answers leave over."""
 
 from __future__ import annotations
 

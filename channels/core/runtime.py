@@ -1,8 +1,7 @@
 """One enabled channel: its adapter, intake, deliveries, typing indicators and reports.
 
 The parts are supervised one by one: a part that fails for an unforeseen reason is started again, and only a platform
-that rejects our credentials ends the whole.
-"""
+that rejects our credentials ends the whole."""
 
 from __future__ import annotations
 
@@ -180,8 +179,7 @@ class ChannelRuntime:
     async def report(self) -> None:
         """Tell the operator's side how this channel is, every few seconds and at every change.
 
-        A process on standby says nothing: the process that listens speaks for the account.
-        """
+        A process on standby says nothing: the process that listens speaks for the account."""
         told, due_s = "", 0.0
         while True:
             state, now_s = self.state, self._clock.monotonic_s()

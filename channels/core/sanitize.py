@@ -151,8 +151,7 @@ class _Said:
 class OpenEndings:
     """The announcement that each author's newest message in a place leaves open.
 
-    In memory only, bounded in number, length and time; a process that started later remembers nothing.
-    """
+    In memory only, bounded in number, length and time; a process that started later remembers nothing."""
 
     def __init__(self) -> None:
         self._said: OrderedDict[_Author, _Said] = OrderedDict()

@@ -1,10 +1,8 @@
 """Delivery of status lines and titles: given up rather than late, never in an answer's way.
 
-They make no sound where the platform lets us choose, spend only what answers leave over of the rate limits, and do
-not change the typing indicator. A line that has not been sent before its turn's answer never is. An edit is tried
-for long, and so is the search for a line that may have been sent: without them it would say for ever that somebody
-is at work.
-"""
+They make no sound where the platform lets us choose, spend only what answers leave over of the rate limits, and do not
+change the typing indicator. A line that has not been sent before its turn's answer never is. An edit is tried for long,
+and so is the search for a line that may have been sent: without them it would say for ever that somebody is at work."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 A turn that is silent for long, and whose answer does not come, has died; if it is taken up again, its answer is
 shown anew. Once an answer is being delivered, its messages belong to the answer; a row left after that may name
-further messages only if a process began them after it had been suspended.
-"""
+further messages only if a process began them after it had been suspended."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 The agent announces a running turn every few seconds with how long the announcement holds; a turn that dies stops
 announcing, and its indicator goes out by itself. An indicator that the platform shows for five seconds is shown
-again before it fades.
-"""
+again before it fades."""
 
 from __future__ import annotations
 

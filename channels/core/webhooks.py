@@ -1,8 +1,7 @@
 """The HTTP port of the channels role, which exists where a platform calls us.
 
 TLS is left to a proxy in front. Several processes may serve the same address, also on one machine: the bus
-recognizes a call that comes twice. A body is read only by the hook that finds the headers genuine, and never logged.
-"""
+recognizes a call that comes twice. A body is read only by the hook that finds the headers genuine, and never logged."""
 
 from __future__ import annotations
 

@@ -39,13 +39,7 @@ def nonce_of(send_id: str) -> str:
 
 
 async def find_message(
-    place: discord.PartialMessageable,
-    target: DiscordTarget,
-    chunk: DiscordPart,
-    *,
-    me: int,
-    nonce: str,
-    since_ms: int,
+    place: discord.PartialMessageable, target: DiscordTarget, chunk: DiscordPart, *, me: int, nonce: str, since_ms: int
 ) -> tuple[str, ...] | None:
     """Find the id of our message that shows the chunk; None when it is surely not there.
 

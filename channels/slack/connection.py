@@ -159,8 +159,7 @@ class SlackSource:
         if not isinstance(understood, Incoming) or not (understood.is_addressed or understood.is_edit):
             return understood
         people, before = await asyncio.gather(
-            self._people.known(self._others_in(message)),
-            self._said_before(understood),
+            self._people.known(self._others_in(message)), self._said_before(understood)
         )
         named = read({user_id: person.name for user_id, person in people.items()})
         if not isinstance(named, Incoming):

@@ -62,12 +62,7 @@ def metadata_of(send_id: str) -> dict[str, Any]:
 
 
 async def find_post(
-    client: AsyncWebClient,
-    channel_id: str,
-    thread_ts: str | None,
-    *,
-    is_it: Callable[[Raw], bool],
-    since_ms: int,
+    client: AsyncWebClient, channel_id: str, thread_ts: str | None, *, is_it: Callable[[Raw], bool], since_ms: int
 ) -> Raw | None:
     """Find the post in question, None if the history shows none.
 

@@ -171,14 +171,7 @@ class Poller:
     """The update stream of one bot."""
 
     def __init__(
-        self,
-        bot: Bot,
-        updates: UpdateRouter,
-        positions: Inbound,
-        position: str,
-        clock: Clock,
-        *,
-        silence_s: float,
+        self, bot: Bot, updates: UpdateRouter, positions: Inbound, position: str, clock: Clock, *, silence_s: float
     ) -> None:
         self._bot = bot
         self._updates = updates
@@ -429,13 +422,7 @@ class TelegramConnection(adapter.PlatformConnection):
     """One bot. It listens while `run` runs."""
 
     def __init__(
-        self,
-        endpoint: TelegramEndpoint,
-        parts: adapter.AdapterDeps,
-        bot: Bot,
-        *,
-        name: str,
-        timeouts: PollTimeouts,
+        self, endpoint: TelegramEndpoint, parts: adapter.AdapterDeps, bot: Bot, *, name: str, timeouts: PollTimeouts
     ) -> None:
         self._webhook = TelegramWebhook(bot, endpoint, parts.positions, parts.clock) if endpoint.hook_url else None
         calls, lease = self._webhook.called if self._webhook else None, f"poller:telegram:{endpoint.bot_id}"

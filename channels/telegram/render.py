@@ -22,12 +22,7 @@ QUOTE_LINES_MAX: Final = 8  # a longer quote is folded
 CONTINUED: Final = "…"
 """First line of code that would otherwise begin a message with white space, and lose it."""
 
-STYLE: Final = Style(
-    bullets=("• ", "◦ ", "▪ "),
-    indent="\N{NO-BREAK SPACE}" * 3,
-    rule="———",
-    gap_after_level=3,
-)
+STYLE: Final = Style(bullets=("• ", "◦ ", "▪ "), indent="\N{NO-BREAK SPACE}" * 3, rule="———", gap_after_level=3)
 _NAMES: Final = {Mark.BOLD: "bold", Mark.ITALIC: "italic", Mark.STRIKE: "strikethrough", Mark.CODE: "code"}
 _IMAGE: Final = "🖼 "
 

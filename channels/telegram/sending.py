@@ -71,9 +71,7 @@ class TelegramSender:
         sent = await _answering(
             None if chunk.is_silent else target.reply_to_message_id,
             lambda reply: self._bot.do_api_request(
-                "sendMessage",
-                api_kwargs=said | {"reply_parameters": reply},
-                read_timeout=limits.SEND_READ_TIMEOUT_S,
+                "sendMessage", api_kwargs=said | {"reply_parameters": reply}, read_timeout=limits.SEND_READ_TIMEOUT_S
             ),
         )
         return str(mapping(sent)["message_id"])
@@ -155,10 +153,7 @@ class TelegramSender:
     async def complete_with_file(self, target: TelegramTarget, file: TelegramFile, *, message_id: str) -> bool:
         """Make the message show the document: since Bot API 7.11 one of text may become one. False as above."""
         shown = InputMediaDocument(
-            file.content,
-            filename=file.name,
-            caption=file.caption or None,
-            disable_content_type_detection=True,
+            file.content, filename=file.name, caption=file.caption or None, disable_content_type_detection=True
         )
         return await _is_edited(
             self._bot.edit_message_media(
@@ -238,11 +233,7 @@ class TelegramSender:
 
     async def show_typing(self, target: TelegramTarget) -> None:
         """Show "typing…" for a few seconds."""
-        await self._bot.send_chat_action(
-            target.chat_id,
-            "typing",
-            message_thread_id=target.message_thread_id,
-        )
+        await self._bot.send_chat_action(target.chat_id, "typing", message_thread_id=target.message_thread_id)
 
 
 async def _is_edited(edit: Awaitable[object]) -> bool:

@@ -53,8 +53,7 @@ class Access:
 
     A view is kept until another projection is seen in its shard. It may be used where something tells that its
     projection is shown still: the script that takes a message in, or leases a lane. On a Cluster that holds for people
-    whose shard is that of the lane; others are looked up each time.
-    """
+    whose shard is that of the lane; others are looked up each time."""
 
     def __init__(self, shards: Shards) -> None:
         self._shards = shards
@@ -279,10 +278,7 @@ class Suggestions:
         """Answer the asking process. One that asks the same again may be given what an earlier one did not wait for."""
         suggested = self._first.keys.suggested(_name_of(encode_suggestion_request(wanted)))
         await self._first.pool.transaction(
-            [
-                ("RPUSH", suggested, encode_suggestions(suggestions)),
-                ("PEXPIRE", suggested, SUGGESTIONS_TTL_S * 1000),
-            ]
+            [("RPUSH", suggested, encode_suggestions(suggestions)), ("PEXPIRE", suggested, SUGGESTIONS_TTL_S * 1000)]
         )
 
 
@@ -314,9 +310,7 @@ def _rule(text: bytes) -> PlaceRule:
     known = Audience(audience) if audience in set(Audience) else Audience.NOBODY
     roles = said.get("roles")
     return PlaceRule(
-        None if audience is None else known,
-        said.get("lets_guests"),
-        roles=None if roles is None else tuple(roles),
+        None if audience is None else known, said.get("lets_guests"), roles=None if roles is None else tuple(roles)
     )
 
 

@@ -1,7 +1,6 @@
 """The bus of one role: open it once, hand its parts to those that need them.
 
-On one server, or the primary of a Sentinel set, there is one shard; on a Cluster there are CLUSTER_SHARDS of them.
-"""
+On one server, or the primary of a Sentinel set, there is one shard; on a Cluster there are CLUSTER_SHARDS of them."""
 
 from __future__ import annotations
 
@@ -49,8 +48,7 @@ async def open_bus(
     the bus names, and waits until it names one. `user_turns_max` is how many lanes of one user run or are next, the
     others are parked; `turns_max` how many turns run at a time over all processes, 0 for any number. On how many
     replicas a message must be before it counts as received, `wait_replicas` says. `process` is whose name
-    the leases carry, by default this one.
-    """
+    the leases carry, by default this one."""
     server = Server.at(url)
     cluster = Cluster(server, shards=CLUSTER_SHARDS) if server.is_cluster else None
     count = CLUSTER_SHARDS if server.is_cluster else 1

@@ -5,8 +5,7 @@ commands of one task overtake each other, which would break the order of a conve
 queue. A broken connection is mended and what was not answered is sent again, in order, for `BUS_RETRY_FOR_S`: every
 script of the bus may be repeated, by its digests, fences and entry ids.
 
-A `Pool` is for what may block or needs a connection of its own: waits, stream reads, transactions, subscriptions.
-"""
+A `Pool` is for what may block or needs a connection of its own: waits, stream reads, transactions, subscriptions."""
 
 from __future__ import annotations
 
@@ -119,8 +118,7 @@ class Copies:
     """On how many replicas a write must be before it counts as done. `mark` is a key to write for that.
 
     WAIT looks at the last write of its connection. A repeated command may have nothing left to write, so
-    that every batch ends with a write of its own: what came before it is copied before it.
-    """
+    that every batch ends with a write of its own: what came before it is copied before it."""
 
     replicas: int
     mark: str
@@ -167,8 +165,7 @@ class PipelinedConnection:
     turn of the event loop travels in one write, and no call waits for the answer to another one. When the connection
     ends, all of `_sent` goes back to the front of `_waiting`. A call that the server refuses only for now waits in
     `_refused` until nothing is on its way any more, and goes back likewise: nobody overtakes it from then on. After
-    any failure the first call goes out alone, and the others when it was answered.
-    """
+    any failure the first call goes out alone, and the others when it was answered."""
 
     def __init__(self, resolver: NodeResolver, where: str, *, copies: Copies | None = None) -> None:
         self._resolver = resolver

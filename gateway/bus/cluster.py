@@ -3,8 +3,7 @@
 One server, or the primary that the Sentinels name, is always the same client: its next connection asks
 anew where it goes. On a Cluster all keys of a shard share one hash slot, so that a shard has one owner. Any node
 tells who it is; we ask when somebody met a server that does not serve the shard (any more), a random node first,
-for one that was cut off from the others goes on telling what was.
-"""
+for one that was cut off from the others goes on telling what was."""
 
 from __future__ import annotations
 
@@ -186,8 +185,7 @@ class NodeResolver:
 def client_of_owner(server: Server, nodes: Sequence[ServerNode], shard: int) -> BlockingRedis:
     """For a thread of its own: the client of the shard's owner now, as the first of `nodes` to answer says.
 
-    Raises what redis raises.
-    """
+    Raises what redis raises."""
     for node in nodes:
         client = server.heartbeat_client(node)
         try:

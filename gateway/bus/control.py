@@ -30,8 +30,7 @@ class Control:
         """Yield control commands for `worker`, with the receipt to acknowledge them by.
 
         It waits by itself while Redis is away. A command that was handed out and not finished is handed out
-        again when the worker asks anew.
-        """
+        again when the worker asks anew."""
         reader = self._readers.get(worker)
         if reader is None:
             reader = self._readers[worker] = GroupReader(

@@ -41,8 +41,7 @@ class Deliveries:
 
     One process at a time delivers for an account: the one that holds its delivery lease. A process that
     lost the lease without noticing (it was stopped, or cut off) is refused at the next ledger row, because
-    its successor owns the entries by then. A reply is in the shard of its lane, in order with the others of it.
-    """
+    its successor owns the entries by then. A reply is in the shard of its lane, in order with the others of it."""
 
     def __init__(self, shards: Shards, process: ProcessName) -> None:
         self._shards = shards
@@ -66,8 +65,7 @@ class Deliveries:
     async def show_activity(self, activity: Activity) -> None:
         """Tell the channel that a turn runs. Lossy on purpose.
 
-        Any server passes it on to all the others, so the one that serves the lane is as good as any.
-        """
+        Any server passes it on to all the others, so the one that serves the lane is as good as any."""
         line = self._shards.named(activity.address.lane).line
         await line.call("PUBLISH", self._shards.names.activity(activity.address.channel), encode(activity))
 
@@ -91,8 +89,7 @@ class Deliveries:
 
         First come those that other consumers left behind, whoever they are: the caller holds the lease.
         A reply is handed out once per process until it is finished. What the ledger says of it is told when its
-        delivery begins: SENDING means that nobody knows whether the platform got it.
-        """
+        delivery begins: SENDING means that nobody knows whether the platform got it."""
         reader = self._reader(channel, self._process.sign(consumer))
         return [
             PendingReply(
@@ -106,8 +103,7 @@ class Deliveries:
         neither. Who asks again because the answer was lost has begun once. None: another process took the entry over.
 
         On one server all is judged in one step; on a Cluster the reply, the place, its tokens and once more the reply
-        are judged in this order, since they are in different shards.
-        """
+        are judged in this order, since they are in different shards."""
         shard, own_id = self._shards.signed(entry_id)
         judge = partial(self._judge, channel, shard, own_id)
         begun = await judge(attempt) if self._shards.is_one else await self._begin_apart(judge, attempt)
@@ -214,8 +210,7 @@ class Deliveries:
     async def hold(self, name: str, holder: str, *, ttl_s: float) -> bool:
         """Take or renew a named lease (one poller per bot token). False: someone else holds it.
 
-        A holder whose process died on this machine is replaced at once, any other when its time is over.
-        """
+        A holder whose process died on this machine is replaced at once, any other when its time is over."""
         present = await self._hold(name, holder, ttl_s)
         if present is not None and self._process.knows_dead(present):
             present = await self._hold(name, holder, ttl_s, over=present)
@@ -293,13 +288,7 @@ class Deliveries:
         return begun
 
     async def _end(
-        self,
-        channel: str,
-        shard: Shard,
-        own_id: str,
-        record: DeliveryRecord,
-        receipt: bytes,
-        sent: SentMessages | None,
+        self, channel: str, shard: Shard, own_id: str, record: DeliveryRecord, receipt: bytes, sent: SentMessages | None
     ) -> bool:
         """Run the script that writes down how far it came. Where the messages are remembered in another shard, the row
         says first that they have arrived: a crash in between must leave neither a message that nobody knows, nor one

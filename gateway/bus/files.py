@@ -7,8 +7,7 @@ ends by itself: nothing large lies on the bus for a process that is away, and wh
 
 A file that a person sent goes in pieces, and no more than ATTACHMENT_PIECES_AHEAD of them lie on the bus: the next one
 follows when one was taken. Whoever fetches says every second that it is still at it, so that a process that was killed
-is noticed and the file asked for again.
-"""
+is noticed and the file asked for again."""
 
 from __future__ import annotations
 
@@ -50,8 +49,7 @@ class Files:
     """Both ends of both hand-overs, over connections that may block. Raises `BusUnavailable`.
 
     Committed files are in the first shard (at most FILES_AT_ONCE of each channels process at a time), those that
-    people sent in the shard of the channel.
-    """
+    people sent in the shard of the channel."""
 
     def __init__(self, shards: Shards) -> None:
         self._shards = shards
@@ -157,8 +155,7 @@ class Vault:
         that tool). The first tool that takes a secret is the only one that may.
 
         When it is repeated (its answer was lost), it takes once more: a secret may be used less often than it was
-        allowed to, and never more often.
-        """
+        allowed to, and never more often."""
         shard, vault = self._vault(names[0].key)
         found = await shard.run_script("take_secrets", (vault,), (tool, *(_field(name) for name in names)))
         if not found:

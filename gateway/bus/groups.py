@@ -1,8 +1,7 @@
 """Reading streams through a consumer group, so that nothing is lost with the one who read it.
 
 An entry stays pending with its consumer until it is finished. What a dead consumer left behind is
-adopted and handed out again; what this process has handed out itself is not.
-"""
+adopted and handed out again; what this process has handed out itself is not."""
 
 from __future__ import annotations
 
@@ -39,8 +38,7 @@ class GroupReader(Generic[T]):
     `understand` says what an entry means and raises `BadEnvelope` for one that nobody can read, which goes to the dead
     letters; one that a newer release wrote stays pending for it. Where the consumer `is_sole`, it holds a lease that no
     other has: whatever others hold was left behind, and entries are given in the order of the stream. Else a consumer
-    will not come back once its worker has no lease.
-    """
+    will not come back once its worker has no lease."""
 
     def __init__(
         self,

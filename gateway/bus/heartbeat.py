@@ -4,8 +4,7 @@ A heartbeat is a small thread with its own connection for each shard.
 
 An event loop that is busy for some seconds must not lose its leases, so the beat does not depend on it;
 a loop that is dead must lose them, so the beat pauses when the loop has not ticked for LOOP_DEAD_AFTER_S.
-A server that hangs holds up the beats of its shards only: the leases in the others go on.
-"""
+A server that hangs holds up the beats of its shards only: the leases in the others go on."""
 
 from __future__ import annotations
 
@@ -51,8 +50,7 @@ class Heartbeat:
 
     `on_cancel(cancel)` and `on_lost()` are called in the event loop: cancel that turn; cancel all of
     them and register again. The beat goes on after a loss, so the worker may register at any time. Of several shards,
-    a lease that one lost is taken again there, and its turns alone are cancelled.
-    """
+    a lease that one lost is taken again there, and its turns alone are cancelled."""
 
     def __init__(
         self,
@@ -87,8 +85,7 @@ class Heartbeat:
         """The monotonic time up to which nobody can have taken our lanes; 0 once the lease is known to be lost.
 
         Whatever ends before it was done by the only owner. A process that was paused finds it in the past. A shard in
-        which the worker has no lane does not count; without any lane it is the longest lease.
-        """
+        which the worker has no lane does not count; without any lane it is the longest lease."""
         ends_s = [self._lanes.leases_in(shard).end_s(self._worker) for shard in self._shards]
         held = [ends_s[shard.number] for shard in self._shards if self._lanes.held(shard, self._worker)]
         return min(held, default=max(ends_s))
@@ -99,10 +96,7 @@ class Heartbeat:
         return self
 
     async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await asyncio.gather(*[beat.stop() for beat in self._beats])
         for task in self._returning.values():
@@ -226,8 +220,7 @@ class ProcessName:
     A lease tells after seconds that its holder is gone. A process that was killed and started again on the
     same machine need not wait: boot, process namespace, process id and start time together name one
     process for ever, and /proc says whether it still runs. Elsewhere (another machine, container, or a
-    system without /proc) nobody is judged, and the lease decides.
-    """
+    system without /proc) nobody is judged, and the lease decides."""
 
     machine: str
     pid: int

@@ -30,8 +30,7 @@ _RESTARTED: Final = "restarted:"
 class Inbound:
     """The channels role's way to hand on what people say. Raises `BusUnavailable`.
 
-    One connection, one order: calls from one task reach Redis in the order they were made.
-    """
+    One connection, one order: calls from one task reach Redis in the order they were made."""
 
     def __init__(self, shards: Shards) -> None:
         self._shards = shards
@@ -58,8 +57,7 @@ class Inbound:
 
         A message whose answer was lost with a connection is sent again by itself and
         may then be reported as a duplicate of itself: it is on the bus either way. What an author may still send
-        lies with the lane: one who writes into places of their own lanes on a Cluster has some for each shard.
-        """
+        lies with the lane: one who writes into places of their own lanes on a Cluster has some for each shard."""
         shard = self._shards.of(message.key)
         mark = judged_by.mark if judged_by is not None and judged_by.shard == shard.number else b""
         carried = position if position and self._shards.named(position.name) is shard else Position("", "")
@@ -83,8 +81,7 @@ class Inbound:
         """Put an edited message in the place of the one with its id.
 
         Whether it waits, settles or backs off, it keeps its place, its time and its failed runs. A turn that is
-        answering it is restarted, once per message.
-        """
+        answering it is restarted, once per message."""
         shard, envelope, identity = self._shards.of(message.key), bounded(message), inbound_prefix(message.id)
         amend = shard.call(
             "amend",
@@ -112,8 +109,7 @@ class Inbound:
 
         STOP also cancels the running turn and drops what waits in the lane, in the same atomic step. The
         messages of that turn are marked: whoever claims them after a death or a revoke does not run them. It is taken
-        at any rate where it finds what to stop, and some of what a person may give is kept for it.
-        """
+        at any rate where it finds what to stop, and some of what a person may give is kept for it."""
         message, shard = request.message, self._shards.of(request.message.key)
         asking = shard.call(
             "request_control",

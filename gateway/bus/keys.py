@@ -1,8 +1,7 @@
 """Every key of the bus, spelled once: how it is named, what it holds, how long it lives, who owns it.
 
 All keys of a shard carry its tag `{qN}`, so that on a Cluster one script may touch them together.
-`DECLARED` says the same as data: a test fails on any key in the server that it does not describe.
-"""
+`DECLARED` says the same as data: a test fails on any key in the server that it does not describe."""
 
 from __future__ import annotations
 

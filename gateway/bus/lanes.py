@@ -2,8 +2,7 @@
 
 A lane is absent, ready, parked, delayed or owned, never two of these. Each step from one to the next is one
 script; a lease that was lost makes every step an answer that nothing happened. One lease covers all lanes that a
-worker owns in a shard.
-"""
+worker owns in a shard."""
 
 from __future__ import annotations
 
@@ -98,8 +97,7 @@ class Holdings:
     def cancelled(self, worker: str, cancels: Iterable[str]) -> tuple[Cancel, ...]:
         """The running turns that are meant by `cancels` (kind, lane and fence), each once per kind.
 
-        A cancel may overtake the answer of the claim it belongs to: it is kept for the next call.
-        """
+        A cancel may overtake the answer of the claim it belongs to: it is kept for the next call."""
         meant: list[Cancel] = []
         early: set[str] = set()
         for word in sorted({*self._early.pop(worker, ()), *cancels}, reverse=True):  # a stop before a restart
@@ -133,8 +131,7 @@ class Leases:
     async def register(self, worker: str, *, lease_ttl_s: float) -> None:
         """Make `worker` known; it must beat before `lease_ttl_s` passes.
 
-        What an earlier worker of this name still owned is handed back as if it had died.
-        """
+        What an earlier worker of this name still owned is handed back as if it had died."""
         if not _WORKER.fullmatch(worker):
             raise BusError(f"not a worker id: {worker[:40]!r} (no spaces, no '|', at most 128 characters)")
         self._forget(worker)
@@ -300,8 +297,7 @@ class Lanes:
         """Make `worker` known; it must beat before `lease_ttl_s` passes. In a shard that does not answer, the first
         beat that it answers finds no lease.
 
-        What an earlier worker of this name still owned is handed back as if it had died.
-        """
+        What an earlier worker of this name still owned is handed back as if it had died."""
         await self._shards.ask_present(lambda shard: self.leases_in(shard).register(worker, lease_ttl_s=lease_ttl_s))
 
     async def beat(self, worker: str, *, lease_ttl_s: float) -> tuple[Cancel, ...] | None:
@@ -351,8 +347,7 @@ class Lanes:
 
         Of several shards those whose token we took are asked first, then the others in turn, from a random one on, so
         that none starves. A round asks as many at once as lanes are wanted, each for its share; one that gave all it
-        was asked for is asked again.
-        """
+        was asked for is asked again."""
         wish = partial(_ShardLanes.claim, worker=worker, messages_max=messages_max, attempts_max=attempts_max)
         if self._shards.is_one:
             return await self._claim_when_ready(wish, lanes_max, wait_s)
@@ -390,8 +385,7 @@ class Lanes:
     async def commit(self, claim: Claim, *, handled: int, replies: Sequence[Reply] = ()) -> bool:
         """Acknowledge the first `handled` messages and publish the replies, atomically. False: fenced.
 
-        What was claimed and not handled is ready again, in order, at the tail of the ready list.
-        """
+        What was claimed and not handled is ready again, in order, at the tail of the ready list."""
         part = self._part(claim.key)
         keys = part.shard.keys
         arguments: list[Word] = [handled, keys.published("")]
@@ -407,8 +401,7 @@ class Lanes:
     async def restart(self, claim: Claim) -> bool:
         """Give the lane back to start at once, without counting a failed run. False: fenced.
 
-        It is in front RESTARTS_IN_FRONT_MAX times, then at the tail; without messages it is gone.
-        """
+        It is in front RESTARTS_IN_FRONT_MAX times, then at the tail; without messages it is gone."""
         return await self._part(claim.key).end("restart", claim)
 
     async def revoke(self, key: SessionKey, fence: int) -> bool:
@@ -436,9 +429,7 @@ class Lanes:
     async def depth(self, key: SessionKey) -> tuple[int, bool]:
         """Return how many messages wait in a lane after those of a running turn, and whether a turn runs."""
         shard, lane = self._shards.of(key), str(key)
-        length, owner = await shard.line.call_all(
-            [("LLEN", shard.keys.mailbox(lane)), ("HGET", shard.keys.own, lane)],
-        )
+        length, owner = await shard.line.call_all([("LLEN", shard.keys.mailbox(lane)), ("HGET", shard.keys.own, lane)])
         in_work = int(owner.rpartition(b"|")[2]) if owner else 0
         return max(0, length - in_work), owner is not None
 

@@ -253,10 +253,7 @@ async def _figures_of(shard: Shard) -> QueueFigures:
         keys.channel_reports,
     )
     figures, ambiguous = await shard.line.call_all(
-        [
-            shard.call("figures", counted, (keys.outbound(""), keys.mailbox(""))).command,
-            ("HGETALL", keys.ambiguous),
-        ]
+        [shard.call("figures", counted, (keys.outbound(""), keys.mailbox(""))).command, ("HGETALL", keys.ambiguous)]
     )
     queued, ready, running, delayed, dead, workers, pending, states, oldest_ms = figures
     return QueueFigures(
@@ -303,8 +300,7 @@ async def _rewrite_log(line: PipelinedConnection) -> None:
     """Make a server's append-only file forget: rewritten, it holds what is in the server now, and nothing of what was.
 
     The server does so beside its work. A rewrite that is under way
-    began before what has to be forgotten was changed: another one follows it. Raises `BusError`.
-    """
+    began before what has to be forgotten was changed: another one follows it. Raises `BusError`."""
     facts = await line.call("INFO", "persistence")
     if not int(facts.get("aof_enabled", 0)):
         return

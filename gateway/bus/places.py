@@ -13,8 +13,7 @@ class Places:
     """The facts about accounts and places that all processes of the channels role share. Raises `BusUnavailable`.
 
     Names begin with the account, `<channel>:<account id>`, and are the adapter's own; what is known of a channel's
-    accounts and places is in one shard.
-    """
+    accounts and places is in one shard."""
 
     def __init__(self, shards: Shards) -> None:
         self._shards = shards
@@ -56,10 +55,7 @@ class Places:
             return []
         shard = self._shard_of(channel)
         newest, firsts = await shard.line.call_all(
-            [
-                ("HMGET", shard.keys.newest_ids(channel), *chats),
-                ("HMGET", shard.keys.first_ids(channel), *chats),
-            ]
+            [("HMGET", shard.keys.newest_ids(channel), *chats), ("HMGET", shard.keys.first_ids(channel), *chats)]
         )
         later = [first.decode() for first in firsts if first]
         found = iter(await _other_ids(shard, shard.keys.newest_ids(channel), later))

@@ -5,8 +5,7 @@ prelude of their own in between, which names the keys and arguments that they sh
 the SHA-1 of all that, so two versions of Trivet run side by side on one server.
 
 A server that is full (`maxmemory`) takes in nothing new, and lets what it has be answered, which is how it gets room
-again: only the scripts in `TAKES_IN` are refused then.
-"""
+again: only the scripts in `TAKES_IN` are refused then."""
 
 from __future__ import annotations
 

@@ -10,8 +10,7 @@ A role has ordered connections for its commands (`PipelinedConnection`) and a po
 reads, subscriptions; its heartbeat has connections of its own, in threads of its own.
 
 redis-py finds the server, connects, encrypts and logs in. Then a `ServerConnection` takes the socket over, because
-redis-py's way of a command, with a task, a pipeline and a timer for each, costs several times what the command does.
-"""
+redis-py's way of a command, with a task, a pipeline and a timer for each, costs several times what the command does."""
 
 from __future__ import annotations
 
@@ -81,8 +80,7 @@ class Address:
     """A URL, understood. `where` is it without user and password, fit for any log.
 
     `nodes` are the Sentinels, or some nodes of the Cluster; none for one server. `login` and `query` are
-    those parts of the URL as they are there.
-    """
+    those parts of the URL as they are there."""
 
     url: str
     where: str
@@ -267,8 +265,7 @@ class ServerConnection(asyncio.Protocol):
     """One socket on which commands go out as they are written, and whose answers come back in the same order.
 
     `listen` says who takes the answers and hears of the end. A connection that ended gives no more answers, whatever
-    arrives; one that owes answers and is silent for `patience_s` is ended, for it may be half open.
-    """
+    arrives; one that owes answers and is silent for `patience_s` is ended, for it may be half open."""
 
     def __init__(self, transport: asyncio.Transport, *, patience_s: float, forget: Callable[[], None]) -> None:
         """Speak over `transport`; `forget` tells redis-py, which holds it too, when it is closed."""

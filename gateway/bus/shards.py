@@ -1,8 +1,7 @@
 """The shards of a bus: one on a single server, CLUSTER_SHARDS of them on a Cluster. The same code asks either.
 
 A shard is a tag in the names of its keys. What belongs to a user is in the shard of its owner, everything else in
-that of its name; entry ids that leave this package say which shard's stream they are from.
-"""
+that of its name; entry ids that leave this package say which shard's stream they are from."""
 
 from __future__ import annotations
 
@@ -54,12 +53,9 @@ class BusCaps:
     def of_each(self, shards: int) -> BusCaps:
         """Return the caps of one shard among `shards`: those over everybody are divided, rounded up.
 
-        Those of a lane and of a user stay exact, for all lanes of a user share a shard.
-        """
+        Those of a lane and of a user stay exact, for all lanes of a user share a shard."""
         return replace(
-            self,
-            queue_messages_max=-(-self.queue_messages_max // shards),
-            turns_max=-(-self.turns_max // shards),
+            self, queue_messages_max=-(-self.queue_messages_max // shards), turns_max=-(-self.turns_max // shards)
         )
 
 
@@ -67,8 +63,7 @@ class Shard:
     """One shard: its keys, and connections to its server.
 
     Messages from people have a connection of their own (`intake`): a long list of replies to publish is never in
-    front of a message. `blocking_client` makes a client for a thread.
-    """
+    front of a message. `blocking_client` makes a client for a thread."""
 
     def __init__(
         self,
@@ -205,17 +200,12 @@ class Shards:
         return made
 
     async def read(
-        self,
-        wakeups: WakeupSubscription,
-        look: Callable[[Shard, float], Awaitable[Sequence[T]]],
-        *,
-        wait_s: float,
+        self, wakeups: WakeupSubscription, look: Callable[[Shard, float], Awaitable[Sequence[T]]], *, wait_s: float
     ) -> Sequence[T]:
         """Return what `look` finds, waiting `wait_s` at most; of several shards that of the first that has something.
 
         One shard is looked at for as long. Of several, those that got something are looked at without waiting; nothing
-        is held while another one is asked, so that a caller who is cancelled loses nothing.
-        """
+        is held while another one is asked, so that a caller who is cancelled loses nothing."""
         if self.is_one:
             return await look(self.first, wait_s)
         loop = asyncio.get_running_loop()
@@ -257,8 +247,7 @@ class Shards:
 class Outages:
     """Shards whose server does not answer: a walk over all shards leaves them out until it does.
 
-    One probe per shard asks until it is back.
-    """
+    One probe per shard asks until it is back."""
 
     def __init__(self, shards: Sequence[Shard]) -> None:
         self._shards = shards
@@ -274,8 +263,7 @@ class Outages:
     async def noted(self, number: int) -> AsyncIterator[None]:
         """Cut a block short that asks one shard, and note the shard as away, when it does not answer soon.
 
-        Every call of the bus may be cut short: what it took is given again by the next call.
-        """
+        Every call of the bus may be cut short: what it took is given again by the next call."""
         try:
             async with asyncio.timeout(SHARD_PATIENCE_S):
                 yield

@@ -3,8 +3,7 @@
 On one server a reader blocks on the key that it waits for. No command of a Cluster blocks on keys of several hash
 slots, and a blocked connection for each of them is a high price for an idle process: there the scripts say by pub/sub
 that a key got something, and one subscription hears it for all shards. A message that nobody heard costs
-`BELL_SAFETY_S`, for every so often every shard is looked at anyway.
-"""
+`BELL_SAFETY_S`, for every so often every shard is looked at anyway."""
 
 from __future__ import annotations
 

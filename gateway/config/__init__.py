@@ -1,13 +1,6 @@
 """Configuration: `trivet.toml` under the environment, typed, documented, frozen. The only reader of the environment."""
 
-from gateway.config.channels import (
-    ApiAccount,
-    DiscordAccount,
-    PluginAccount,
-    SlackAccount,
-    TelegramAccount,
-    table_of,
-)
+from gateway.config.channels import ApiAccount, DiscordAccount, PluginAccount, SlackAccount, TelegramAccount, table_of
 from gateway.config.derived import (
     auto_consolidate,
     called,

@@ -230,12 +230,7 @@ def _to_inbound(fields: _Fields) -> InboundMessage:
 
 
 def _file(file: ReplyFile) -> dict[str, Any]:
-    return {
-        "name": file.name,
-        "media_type": file.media_type,
-        "size_bytes": file.size_bytes,
-        "caption": file.caption,
-    }
+    return {"name": file.name, "media_type": file.media_type, "size_bytes": file.size_bytes, "caption": file.caption}
 
 
 def _to_file(fields: _Fields) -> ReplyFile:
@@ -357,10 +352,7 @@ def _activity(activity: Activity) -> dict[str, Any]:
 
 def _to_activity(fields: _Fields) -> Activity:
     return Activity(
-        _to_address(fields["address"]),
-        _text(fields, "turn_id"),
-        float(fields["for_s"]),
-        bool(fields["ended"]),
+        _to_address(fields["address"]), _text(fields, "turn_id"), float(fields["for_s"]), bool(fields["ended"])
     )
 
 

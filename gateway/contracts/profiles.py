@@ -72,9 +72,7 @@ PROFILE_ROWS: Final[Mapping[str, ProfileRow]] = {
         ProfileRow("assistant", "helps with anything, with every tool there is", (EVERY_TOOL,)),
         _profile_row("developer", "reads, changes and runs code", (*FILES, *RUNNING, *SEARCHING, *DELEGATING)),
         _profile_row(
-            "researcher",
-            "finds things out and says how sure it is",
-            (*READING, *SEARCHING, "browser", *DELEGATING),
+            "researcher", "finds things out and says how sure it is", (*READING, *SEARCHING, "browser", *DELEGATING)
         ),
         _profile_row("architect", "weighs designs; changes no code", (*READING, *SEARCHING, *DELEGATING)),
         _profile_row(
@@ -84,9 +82,7 @@ PROFILE_ROWS: Final[Mapping[str, ProfileRow]] = {
         ),
         _profile_row("writer", "drafts and edits texts", (*FILES, *SEARCHING)),
         _profile_row(
-            "devops",
-            "looks after systems, one reversible step at a time",
-            (*FILES, *SEARCHING, "shell", *DELEGATING),
+            "devops", "looks after systems, one reversible step at a time", (*FILES, *SEARCHING, "shell", *DELEGATING)
         ),
         _profile_row("security", "looks for weaknesses; changes nothing", (*READING, *SEARCHING)),
         _profile_row("reviewer", "reads changes and says what to mend; changes nothing", (*READING, "web_search")),
@@ -256,10 +252,7 @@ _WRITER: Final = SubTypeRow(
     "writer",
     literal_text("Writer"),
     literal_text("Writes or edits documents."),
-    (
-        *("file_read", "file_write", "file_edit", "file_search", "file_list", "file_tree"),
-        *("shell", "web_search"),
-    ),
+    (*("file_read", "file_write", "file_edit", "file_search", "file_list", "file_tree"), *("shell", "web_search")),
     10,
     needs=(_CHANGING,),
 )

@@ -63,9 +63,7 @@ WORDINGS: Final[Mapping[Reason | NoSubAgent, Wording]] = {
     Reason.STORE_AWAY: Wording(sentence("the database could not be reached"), "try again in a moment"),
     Reason.TURN_ENDED: Wording(sentence("the turn that it worked for has ended"), _IF_IT_MATTERS, _STOPPED),
     Reason.WORKER_LOST: Wording(
-        sentence("its process was lost with the worker that ran it"),
-        _IF_IT_MATTERS,
-        sentence("its process was lost"),
+        sentence("its process was lost with the worker that ran it"), _IF_IT_MATTERS, sentence("its process was lost")
     ),
     Reason.TOO_LONG: Wording(
         sentence("it took longer than {number} s"),
@@ -87,8 +85,7 @@ WORDINGS: Final[Mapping[Reason | NoSubAgent, Wording]] = {
     Reason.PROCESSES: Wording(sentence("it started more than {number} processes"), _FEWER_AT_ONCE),
     Reason.THREADS: Wording(sentence("it started more than {number} threads"), _FEWER_AT_ONCE),
     Reason.WORKSPACE_FULL: Wording(
-        sentence("it filled the workspace beyond what it may hold"),
-        "make room in the workspace, or have it write less",
+        sentence("it filled the workspace beyond what it may hold"), "make room in the workspace, or have it write less"
     ),
     Reason.TOO_MANY_FRAMES: Wording(sentence("it said more than one may say: too many pieces"), _SMALLER),
     Reason.TOO_MANY_BYTES: Wording(sentence("it said more than one may say: too many bytes"), _SMALLER),

@@ -2,8 +2,7 @@
 
     my password is hunter2!      DB_PASSWORD="…"      {"api_key": "…"}      пароль от почты: …      密码是…
 
-The walk goes from left to right over closed units and never looks back, so it can be interrupted anywhere.
-"""
+The walk goes from left to right over closed units and never looks back, so it can be interrupted anywhere."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Is this value, announced by a word such as `password`, a secret, or only talk about one?
 
 A value passes if it is not a reference (`os.environ[...]`, `${X}`, `<token>`), not masked, not a hash, not a
-stand-in, and looks as random as the way it was announced demands.
-"""
+stand-in, and looks as random as the way it was announced demands."""
 
 from __future__ import annotations
 
@@ -221,8 +220,7 @@ def _is_expression(value: str) -> bool:
 
 def is_reference(value: str) -> bool:
     """Tell whether code names something: a call, a lookup, a member, a path. Nobody's password looks like that, not
-    even behind the name of an environment variable.
-    """
+    even behind the name of an environment variable."""
     if "/" in value and is_wordy(value.replace("#", "/")):
         return True
     call = _CALL.match(value)
@@ -295,8 +293,7 @@ def _classes(value: str) -> int:
 
 def is_jumble(value: str) -> bool:
     """Tell whether letters, digits and signs of every kind change places all the time: Django's and WordPress's keys,
-    which no code looks like, brackets or not.
-    """
+    which no code looks like, brackets or not."""
     if len(value) < _JUMBLE_CHARS_MIN or says_placeholder(value) or _CODE.search(value):
         return False
     kinds = [0 if char.islower() else 1 if char.isupper() else 2 if char.isdigit() else 3 for char in value]

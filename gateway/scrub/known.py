@@ -1,8 +1,7 @@
 """Known secrets, found wherever they appear and in whatever form, and the placeholders that replace secrets.
 
 Known are our own, those that a tool was given, and what this text or its chat has shown before. A value is searched as
-it is, escaped in any way, in hex, and in base64 at each of its three positions; on one line or broken over several.
-"""
+it is, escaped in any way, in hex, and in base64 at each of its three positions; on one line or broken over several."""
 
 from __future__ import annotations
 
@@ -278,8 +277,7 @@ class KnownValues:
         """Where in `text[start:border]` a value begins, or may begin, that ends behind `border`; else `border`.
 
         Only a value with spaces in it can do that, or one that is broken over lines. What stands in the text up to
-        `read_until` says whether it goes on.
-        """
+        `read_until` says whether it goes on."""
         if self._finder is None:
             return border
         earliest = border

@@ -4,8 +4,7 @@ echo … | sudo -S apt update      smtp.login("ann", "…")      Recovery codes 
                                                              1. 8f2k1-…          data: …
 
 An anchor is found (lookahead.py), the rule's pattern is matched from there to the end of the line, and then, if it
-has one, the pattern for the rows below. A line is read when it is whole, so nothing depends on how the text arrived.
-"""
+has one, the pattern for the rows below. A line is read when it is whole, so nothing depends on how the text arrived."""
 
 from __future__ import annotations
 
@@ -75,8 +74,7 @@ def is_mnemonic(value: str) -> bool:
 
 def seed_phrases(text: str, start: int, end: int) -> list[SecretSpan]:
     """Return the seed phrases in `text[start:end]`. What cannot hold one is passed over among bytes, as fast as bytes
-    are searched.
-    """
+    are searched."""
     found: list[SecretSpan] = []
     octets = text[start:end].encode(errors="surrogatepass")
     flat = octets.translate(_FLAT)
@@ -141,8 +139,7 @@ class ListedRun:
     def open_at(self, text: str, start: int, border: int) -> int:
         """Return where in `text[start:border]` words begin that may become a phrase behind `border`; else `border`.
 
-        Asked again for a border in the same row, it does not read it again.
-        """
+        Asked again for a border in the same row, it does not read it again."""
         if not (self._starts and self._starts[0] < border <= self._border):
             self._read(text, start, border)
         count = bisect_left(self._starts, border)
@@ -225,8 +222,7 @@ class LineRule:
 class RuledLines(State):
     """State: an anchor of a rule was read, and its line is matched when it is whole; then, line by line, those below.
 
-    A line that is none of the rule's is given back to the machine, which comes here again at `due_at`.
-    """
+    A line that is none of the rule's is given back to the machine, which comes here again at `due_at`."""
 
     POSITIONS = ("due_at", "interrupted")
 

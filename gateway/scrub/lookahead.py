@@ -1,7 +1,6 @@
 """Scan closed text ahead of the machine for rules' anchors, keywords and key blocks.
 
-One search finds the landmarks (lookahead.py); only around them is looked at more closely.
-"""
+One search finds the landmarks (lookahead.py); only around them is looked at more closely."""
 
 from __future__ import annotations
 
@@ -133,8 +132,7 @@ def without_talk(text: str, lowered: str, places: list[KeywordPlace], end: int, 
     """Those places of announcing words in `text[:end]` whose word may be followed by a value.
 
     A word that is only talked about is dropped if no word that stays begins within its talk: the walk from the
-    first would have passed over that one.
-    """
+    first would have passed over that one."""
     valued, phrases = _valued(), _phrases()
     decided = end if is_last else end - 1
     limit = decided
@@ -174,8 +172,7 @@ def _is_no_phrase(text: str, at: int, decided: int, seconds: Mapping[str, Keywor
 
 def _end_of_talk(text: str, at: int, end: int, halt: int) -> int | None:
     """Return up to where the sentence goes on as sentences do: until it is over, no value is in reach, or another
-    announcing word begins at `halt`; None if it does not.
-    """
+    announcing word begins at `halt`; None if it does not."""
     talk = _TALK.match(text, at, end)
     assert talk is not None, "it may be empty"
     over = talk.end()
@@ -297,8 +294,7 @@ class LookaheadScanner:
         hides_examples: bool = False,
     ) -> None:
         """Keep rules, known values and anchors; `secret_in` names the rule that finds a secret in encoded text, None
-        leaves encodings alone; `hides_examples` treats the keys of documentation as any other.
-        """
+        leaves encodings alone; `hides_examples` treats the keys of documentation as any other."""
         self._hides_examples = hides_examples
         self.attempts = 0
         """How often a rule was tried: the measure of the work."""
@@ -320,8 +316,7 @@ class LookaheadScanner:
     ) -> Lookahead:
         """Scan `text[start:end]`; `lowered` is the text in lower case, as long as the text. `certain` are secrets that
         were found already, some of them elsewhere; at `border` one ended; `is_last` says that no announcing word can
-        follow.
-        """
+        follow."""
         anchors, places, blocks, line_places = self._chart.anchors_in(text, lowered, start, end)
         spans = self._spans(text, start, end, anchors, certain)
         openings = [Opening(at, 0, rule) for at, stop in line_places if (rule := rule_at(text, at, stop))]
@@ -424,8 +419,7 @@ class LookaheadScanner:
 
     def _tokens(self, run: str, offset: int, sites: Iterable[Site], depth: int = 0) -> list[SecretSpan]:
         """Return the tokens of one run. What is left next to a token is scanned again as a run of its own, since that
-        is what it will be when the token is gone: so a second scrub finds nothing new.
-        """
+        is what it will be when the token is gone: so a second scrub finds nothing new."""
         found: list[SecretSpan] = []
         at = 0
         sites = list(sites)

@@ -1,7 +1,6 @@
 """What the machine goes into at an announcing word: most announce a value, a few open something of their own.
 
-identified by '…'      log in with bob / …      sshpass -p … ssh bob@box
-"""
+identified by '…'      log in with bob / …      sshpass -p … ssh bob@box"""
 
 from __future__ import annotations
 
@@ -40,8 +39,7 @@ def opened_by(word: Announcement, text: str) -> State:
 
 class GluedWord(State):
     """State: the secret that was cut ended with an announcing word (words.py, `swallowed`). What it opens is read
-    ahead: unless that finds a secret, nothing but the secret was there.
-    """
+    ahead: unless that finds a secret, nothing but the secret was there."""
 
     __slots__ = POSITIONS = ("_at", "_opened")
 

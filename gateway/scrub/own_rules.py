@@ -7,8 +7,7 @@
 
 The expressions are somebody else's, so they run on RE2, which never backtracks: the time grows with the text and with
 nothing else. What RE2 cannot do is refused with its reason. A rule sees one line at a time and no more of it than
-`WINDOW_CHARS` from one of its words on; a stream is held that long, so it finds what the whole text would show.
-"""
+`WINDOW_CHARS` from one of its words on; a stream is held that long, so it finds what the whole text would show."""
 
 from __future__ import annotations
 
@@ -82,8 +81,7 @@ class Allowlist:
 @dataclass(frozen=True, slots=True)
 class OwnRule:
     """One rule. It is tried only in a window that holds one of its `keywords` (lower case), in every one if there are
-    none. `group`: the part of a match that is the secret, 0 for the first that matched, or all of it.
-    """
+    none. `group`: the part of a match that is the secret, 0 for the first that matched, or all of it."""
 
     id: str
     line: int

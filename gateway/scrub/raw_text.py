@@ -2,8 +2,7 @@
 
 Whoever can, scrubs first and cuts then. Where a text is longer than anybody will read, what the cut may have gone
 through goes with it, whatever it is: the run of characters at the edge, the word before it, which may be the first line
-of a wrapped token, the rest of a key file. No rule is asked: a sub-agent's process, which cuts, has none.
-"""
+of a wrapped token, the rest of a key file. No rule is asked: a sub-agent's process, which cuts, has none."""
 
 from __future__ import annotations
 
@@ -55,8 +54,7 @@ def without_broken_start(text: str) -> str:
 
 def key_starts(lines: Iterable[str]) -> Iterator[int]:
     """Yield for each line of a text where the private key begins that it is a part of, else the line's own number, from
-    0. A line of a key has no form to be recognised by: it may be shown with the key's beginning, or not at all.
-    """
+    0. A line of a key has no form to be recognised by: it may be shown with the key's beginning, or not at all."""
     begun: int | None = None
     for at, line in enumerate(lines):
         if begun is not None and at - begun > _KEY_LINES_MAX:
@@ -92,8 +90,7 @@ def is_text(content: bytes) -> bool:
 
 def decoded(content: bytes) -> tuple[str, str]:
     """Decode a text, its byte order mark included; return it with its encoding: encoded again it is what it was. What
-    is not UTF-8 is read byte by byte: a secret and its placeholder are ASCII in every such encoding.
-    """
+    is not UTF-8 is read byte by byte: a secret and its placeholder are ASCII in every such encoding."""
     if _BINARY.search(content) and (wide := _in_wide_letters(content)) is not None:
         return wide
     try:

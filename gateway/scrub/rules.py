@@ -2,8 +2,7 @@
 
 A rule is a few literal beginnings (its anchors) and a bounded pattern for what follows. Nothing is ever
 searched with an unbounded pattern over a whole text: an anchor is found, the rule is matched there, and
-what it matched is stepped over; so the work grows with the length of the text and with nothing else.
-"""
+what it matched is stepped over; so the work grows with the length of the text and with nothing else."""
 
 from __future__ import annotations
 
@@ -47,11 +46,9 @@ class Finder(Protocol):
     @property
     def literals(self) -> tuple[str, ...]:
         """Return the literals that are searched for; a hit names its literal by the index in this tuple."""
-        ...
 
     def find(self, text: str, start: int = 0, end: int | None = None) -> list[Hit]:
         """Find every place of every literal in `text[start:end]`, also overlapping ones, by start and then by end."""
-        ...
 
 
 class TrieFinder:
@@ -125,8 +122,7 @@ _escaped: Final = cache(re.escape)
 
 def trie_of(sequences: Iterable[Sequence[str]]) -> str:
     """Build a `trie_pattern` for sequences of small patterns in place of characters. Characters after which the same
-    follows are one set: an alphabet in the middle of an anchor costs one step, not one for each of its characters.
-    """
+    follows are one set: an alphabet in the middle of an anchor costs one step, not one for each of its characters."""
     root: dict[str, Any] = {}
     for sequence in sequences:
         node = root
@@ -231,8 +227,7 @@ def is_counted(text: str) -> bool:
 
 def is_wordy(text: str) -> bool:
     """Tell whether a text is words, identifiers or versions: pieces between `-_./` that each read as a word, a name or
-    a small number.
-    """
+    a small number."""
     return all(_WORDLIKE.fullmatch(piece) or _is_name(piece) for piece in _SEPARATOR.split(text))
 
 
@@ -523,8 +518,7 @@ class SecretRule:
 
     def in_any_case(self) -> SecretRule | None:
         """Return the rule for the same tokens in capitals, or with the two cases exchanged; None if its anchors would
-        be mistaken for words then.
-        """
+        be mistaken for words then."""
         chars_min = _LOOSE_CHARS_MIN if self.is_glued else _LOOSE_WORD_CHARS_MIN
         anchors = tuple(anchor.lower() for anchor in self.anchors if len(anchor) >= chars_min and not anchor.isalnum())
         if self.left is not None or not anchors or "(?P<secret>" in self.body:
@@ -581,8 +575,7 @@ class RuleBook:
 
     def anchor_at(self, text: str, at: int, stop: int, lowered: str) -> str:
         """Return the anchor at `text[at:stop]`, which is `lowered` in lower case: as its rule spells it, or as it is
-        written there if it counts in any case; empty if it is none.
-        """
+        written there if it counts in any case; empty if it is none."""
         for spelling in self.spellings.get(lowered, ()):
             if text.startswith(spelling, at):
                 return spelling

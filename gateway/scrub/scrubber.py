@@ -1,7 +1,6 @@
 """The scrubber: raw text in, `CleanText` out. Nothing else in Trivet makes `CleanText` of raw text.
 
-It fails closed: whatever goes wrong inside, the raw text does not come out.
-"""
+It fails closed: whatever goes wrong inside, the raw text does not come out."""
 
 from __future__ import annotations
 
@@ -127,8 +126,7 @@ class Machine:
     def feed(self, chunk: str, *, is_last: bool = False) -> str:
         """Take a piece of the text; returns what can be said for certain by now.
 
-        Raises `Overrun` when the time budget is spent; the machine is of no use afterwards.
-        """
+        Raises `Overrun` when the time budget is spent; the machine is of no use afterwards."""
         is_clocked = len(self._view.text) + len(chunk) > _UNCLOCKED_CHARS_MAX or self._budget_s < 0
         deadline_s = self._spent_s() + self._budget_s * (1 + len(chunk) / _BUDGET_CHARS) if is_clocked else 0.0
         self._view.append(chunk, is_last=is_last)
@@ -233,8 +231,7 @@ class Machine:
 
     def _lower(self) -> str:
         """Return the view in lower case. Only what is new is converted, unless a sigma is there, whose form depends on
-        what follows it.
-        """
+        what follows it."""
         text, done = self._view.text, len(self._lowered)
         if done != len(text):
             self._lowered = text.lower() if _SIGMA in text else self._lowered + text[done:].lower()
@@ -447,8 +444,7 @@ class Machine:
 def _with_tokens(value: SecretSpan | None, tokens: Sequence[SecretSpan], *, is_ruled: bool) -> SecretSpan:
     """Return what is cut where a token, the last of `tokens`, overlaps a value or what leads to one: all of the value
     if it begins before the token, or if the rule of its line says that it is longer; else the token, whose form names
-    its kind.
-    """
+    its kind."""
     nearest = tokens[-1]
     is_longer = value is not None and nearest.start == value.start and nearest.end < value.end
     is_longer = is_longer and (is_ruled or nearest.rule.startswith(NAMED))  # a value of before, and more
@@ -486,8 +482,7 @@ class Scrubber:
 
     `known_values` are this process's own secrets (tokens, passwords, API keys), each of at least six
     characters. `placeholder_key` makes placeholders comparable between processes that share it; by default
-    it is random, so that they can be compared within this process only. `own` are the operator's own formats.
-    """
+    it is random, so that they can be compared within this process only. `own` are the operator's own formats."""
 
     def __init__(
         self,
@@ -573,8 +568,7 @@ class StreamScrubber:
     """One text that arrives in pieces. However it is cut, the joined output equals `scrub` of the whole.
 
     What comes out of `feed` is final; what could still turn out to be part of a secret waits for more. The
-    time budget is that of one piece, and memory does not grow with the text.
-    """
+    time budget is that of one piece, and memory does not grow with the text."""
 
     def __init__(self, scrubber: Scrubber | None = None) -> None:
         self.removed: Counter[str] = Counter()
@@ -660,8 +654,7 @@ def open_ending(text: str) -> str:
 def scrub_after(scrubber: Scrubber, ending: str, text: str) -> Scrubbed:
     """Scrub `text` as its author said it after `ending`; the findings are those in it, not their positions.
 
-    A value counts as announced only where the message begins with it. Otherwise this is `scrubber.examine(text)`.
-    """
+    A value counts as announced only where the message begins with it. Otherwise this is `scrubber.examine(text)`."""
     alone = scrubber.examine(text)
     message = text.lstrip()
     if not ending or not message:

@@ -20,8 +20,7 @@ class StepResult(NamedTuple):
 
     `at` is the new position; `cut` a secret that ends at or before it. `waits` means: no verdict without
     more text, and nothing from `at` on may leave. `is_over` gives the text from `at` on back to the machine;
-    `becomes` is the state that reads on in place of this one.
-    """
+    `becomes` is the state that reads on in place of this one."""
 
     at: int
     is_over: bool = False
@@ -42,8 +41,7 @@ class State(ABC):
     def step(self, text: str, at: int, end: int, *, is_last: bool) -> StepResult:
         """Read on in `text[at:end]`, which consists of closed units; `is_last` says that nothing follows.
 
-        The outcome may depend on the text alone, never on where `end` happens to be.
-        """
+        The outcome may depend on the text alone, never on where `end` happens to be."""
 
     def moved(self, by: int) -> None:
         """Shift all positions: the text lost `by` characters at its front."""
@@ -89,7 +87,7 @@ _ENDS: Final = re.compile(
     r"(?P<mark>-----END [A-Z0-9 ]{1,40}-----)"
     r"|[\"'](?!(?:[\s,+.&\\nr_()]|vb[A-Z][A-Za-z]{1,8}){0,16}[\"'](?:[A-Za-z0-9+/=-]{16}|-----END)|[A-Za-z0-9+/=]{16}|-----END)"
     r"|(?<=\s)(?:[A-Za-z']{1,12}[ ,.]{1,2}){4}"
-    r"|[\u0400-\u04ff\u3040-\u9fff\uac00-\ud7a3]",
+    r"|[\u0400-\u04ff\u3040-\u9fff\uac00-\ud7a3]"
 )
 
 

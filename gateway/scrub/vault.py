@@ -1,8 +1,7 @@
 """The vault's seal, and the scrubber and the seal of a process, made from its settings.
 
 A secret is sealed with AES-GCM under a key that is neither in Redis nor in the database. The seal binds the lane, the
-sender, the placeholder and the time: what is kept under one name cannot be read under another.
-"""
+sender, the placeholder and the time: what is kept under one name cannot be read under another."""
 
 from __future__ import annotations
 
@@ -82,8 +81,7 @@ def _bound_to(name: SecretName, expires_at_ms: int) -> bytes:
 def scrubber_of(loaded: Loaded, *more: str) -> Scrubber:
     """A scrubber that knows the configured secrets and `more`; its placeholders are the same in every role.
 
-    Raises `ConfigError` when the installation's key can neither be read nor written, and as `own_rules` does.
-    """
+    Raises `ConfigError` when the installation's key can neither be read nor written, and as `own_rules` does."""
     key = placeholder_key(loaded.settings)
     own = own_rules(loaded.settings.scrub)
     return Scrubber((*loaded.secrets, key, *more), placeholder_key=key.encode(), own=own)

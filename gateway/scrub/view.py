@@ -1,8 +1,7 @@
 """The text as a reader sees it, without escapes and encodings, with the way back to what was sent.
 
 A secret with a zero-width space inside, in full-width letters, percent-encoded or with colour codes between
-its halves is still a secret. All matching happens on this view; what is cut out is cut out of the original.
-"""
+its halves is still a secret. All matching happens on this view; what is cut out is cut out of the original."""
 
 from __future__ import annotations
 
@@ -226,8 +225,7 @@ class View:
 
     Every character of `text` stands for one or more of the original. What is not in the view (invisible
     characters, colour codes) belongs to the span it lies in. Positions in the original count from the very
-    beginning and never change; positions in the view do when it forgets.
-    """
+    beginning and never change; positions in the view do when it forgets."""
 
     __slots__ = ("_ends_at", "_raw", "_raw_base", "_shift", "_shifts", "_starts_at", "_unfinished", "text")
 
@@ -354,9 +352,7 @@ _HARD: Final = (
 )
 # spaces, dashes, typographic quotes, CJK punctuation: never part of a word or a token
 
-_LAST_BORDER: Final = re.compile(
-    f"(?s:.*)(?:[{_HARD}]|(?<=[{_CJK}])(?=[^{_CJK}])|(?<=[^{_CJK}])(?=[{_CJK}]))",
-)
+_LAST_BORDER: Final = re.compile(f"(?s:.*)(?:[{_HARD}]|(?<=[{_CJK}])(?=[^{_CJK}])|(?<=[^{_CJK}])(?=[{_CJK}]))")
 _UNIT: Final = re.compile(f"[{_CJK}]+|[^{_CJK}{_HARD}]+")
 
 

@@ -229,8 +229,7 @@ def announcements(
     """The announcing words of `text[:end]` at the places where a search found one; `lowered` is the text in
     lower case, as long as the text.
 
-    `borders` are the ends of secrets: what stands before them will be a placeholder.
-    """
+    `borders` are the ends of secrets: what stands before them will be a placeholder."""
     words = vocabulary()
     edges = sorted(borders)
     for at, word_end in places:

@@ -1,8 +1,7 @@
 """Tokens that a line break runs through, as mail programs, terminals, shells and programmers break them.
 
 A line that ends in what may be the beginning of a token is joined with the next ones, and the rules are asked
-about the joined text. Until that is decided nothing from the beginning of the token on is closed (view.py).
-"""
+about the joined text. Until that is decided nothing from the beginning of the token on is closed (view.py)."""
 
 from __future__ import annotations
 
@@ -209,8 +208,7 @@ def head_before(text: str, start: int, at: int) -> Head | None:
 
 def _is_in_body(text: str, begin: int, end: int) -> bool:
     """Tell whether this line and the one above are equally long lines of base64, as in certificates and pictures: no
-    token is broken like that.
-    """
+    token is broken like that."""
     above = begin - 1 - (end - begin)
     is_line = (
         end - begin in _BODY_LINE_CHARS
@@ -299,8 +297,7 @@ _TIME: Final = re.compile(r"\d{4}-\d\d-\d\d(?:T\d\d|\Z)|(?:(?:19|20)\d{6}|1\d{9}
 class WrappedTokens:
     """Reads the line ends of a growing text, each once; keeps the tokens that go on behind one.
 
-    `secret_in` names the rule that finds a secret in a text, for what is encoded over several lines.
-    """
+    `secret_in` names the rule that finds a secret in a text, for what is encoded over several lines."""
 
     __slots__ = ("_read_until", "_rules", "_secret_in", "attempts", "spans")
 

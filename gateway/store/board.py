@@ -216,8 +216,7 @@ _IS_TO_SETTLE: Final = sa.and_(~barriers.c.is_met, barriers.c.needed <= _OVER_BE
 _MET: Final = sa.select(barriers.c.id, barriers.c.key).where(_IS_TO_SETTLE)
 _SETTLE: Final = sa.update(barriers).where(barriers.c.id == sa.bindparam("b"), _IS_TO_SETTLE).values(is_met=sa.true())
 _LET_GO: Final = sa.delete(waits).where(
-    waits.c.barrier_id == sa.bindparam("b"),
-    waits.c.task_id.not_in(sa.select(sub_tasks.c.id).where(IS_OVER, IS_UNTOLD)),
+    waits.c.barrier_id == sa.bindparam("b"), waits.c.task_id.not_in(sa.select(sub_tasks.c.id).where(IS_OVER, IS_UNTOLD))
 )
 _WITHOUT: Final = sa.bindparam("without", expanding=True, type_=sa.Text)
 _OF_BARRIERS: Final = (

@@ -295,9 +295,7 @@ class Aggregate:
         self.clock = clock
 
 
-def read(
-    method: Callable[Concatenate[A, Connection, P], T],
-) -> Callable[Concatenate[A, P], Coroutine[Any, Any, T]]:
+def read(method: Callable[Concatenate[A, Connection, P], T]) -> Callable[Concatenate[A, P], Coroutine[Any, Any, T]]:
     """Run a method with no transaction around it: each statement sees one state of its own."""
 
     @wraps(method)
@@ -307,9 +305,7 @@ def read(
     return run
 
 
-def write(
-    method: Callable[Concatenate[A, Connection, P], T],
-) -> Callable[Concatenate[A, P], Coroutine[Any, Any, T]]:
+def write(method: Callable[Concatenate[A, Connection, P], T]) -> Callable[Concatenate[A, P], Coroutine[Any, Any, T]]:
     """Run a method in one transaction: all of it or nothing."""
 
     @wraps(method)

@@ -2,8 +2,7 @@
 
 A fact is read where it was learned, in threads inside of that place, in direct messages with its owner, and
 elsewhere only if the owner said so: what somebody says in a direct message never surfaces in a group. What was learned
-in a direct message is read in those of every account of the same person; what was learned in a group is not.
-"""
+in a direct message is read in those of every account of the same person; what was learned in a group is not."""
 
 from __future__ import annotations
 
@@ -12,19 +11,7 @@ from functools import partial
 from itertools import zip_longest
 from typing import Any, Final
 
-from sqlalchemy import (
-    Boolean,
-    ColumnElement,
-    Row,
-    Select,
-    and_,
-    bindparam,
-    delete,
-    func,
-    or_,
-    select,
-    update,
-)
+from sqlalchemy import Boolean, ColumnElement, Row, Select, and_, bindparam, delete, func, or_, select, update
 
 from gateway.contracts.errors import MemoryFull
 from gateway.contracts.ids import SessionKey

@@ -9,18 +9,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final
 
-from sqlalchemy import (
-    BigInteger,
-    ColumnElement,
-    Executable,
-    Row,
-    bindparam,
-    delete,
-    insert,
-    or_,
-    select,
-    update,
-)
+from sqlalchemy import BigInteger, ColumnElement, Executable, Row, bindparam, delete, insert, or_, select, update
 
 from gateway.contracts.envelope import address_from_text, address_to_text, files_from_text, files_to_text
 from gateway.contracts.ids import EVENTS, ReplyAddress, SessionKey

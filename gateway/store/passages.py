@@ -5,8 +5,7 @@ through it claims it for a while; if the worker dies, another may try again, not
 
 A passage has the key of its lane, and the key says it all: what was said in a direct message is found in no group, and
 the other way round. A session is indexed when it is left, not while it is spoken in: a commit pays nothing. The words
-stay in `entries`; what was undone or taken out there is found no more.
-"""
+stay in `entries`; what was undone or taken out there is found no more."""
 
 from __future__ import annotations
 
@@ -141,8 +140,7 @@ _SKIP_OF_KEY: Final = (
 _SKIP_OF_OWNER: Final = (
     update(boundaries)
     .where(
-        boundaries.c.done_at_ms.is_(None),
-        boundaries.c.key.in_(select(lanes.c.key).where(is_of_person(lanes.c.owner))),
+        boundaries.c.done_at_ms.is_(None), boundaries.c.key.in_(select(lanes.c.key).where(is_of_person(lanes.c.owner)))
     )
     .values(done_at_ms=bindparam("now_ms"))
 )

@@ -11,8 +11,7 @@ FTS5 knows no Russian endings), so they only look terms up; the terms are ours:
 - scripts without spaces, or with endings that are words of their own (Chinese, Japanese, Korean, Thai, …), are
   cut into single characters and pairs.
 
-All but the last part is pure.
-"""
+All but the last part is pure."""
 
 from __future__ import annotations
 
@@ -261,9 +260,8 @@ def fused(*rankings: Sequence[H]) -> list[H]:
 
 
 def likenesses(near: Vector, kept: Sequence[tuple[H, bytes]]) -> dict[H, tuple[float, float]]:
-    """Return for each of `kept`, given with its vector, the cosine with `near`, and by how many standard deviations
-    it is above the mean of all (0 where they do not differ); the highest first. Vectors of another size are left
-    out."""
+    """Return for each of `kept`, given with its vector, the cosine with `near`, and by how many standard deviations it
+    is above the mean of all (0 where they do not differ); the highest first. Vectors of another size are left out."""
     wanted = unit(near)
     vectors = ((thing, to_vector(vector)) for thing, vector in kept if len(vector) == len(wanted) * _FLOAT_BYTES)
     cosines = {thing: sum(map(mul, wanted, vector)) for thing, vector in vectors}

@@ -247,10 +247,7 @@ _GROW_COUNTED: Final = _GROW.values(
 CHARGE: Final = (
     update(sessions)
     .where(sessions.c.id == bindparam("s"))
-    .values(
-        tokens=sessions.c.tokens + bindparam("more_tokens"),
-        cost_usd=sessions.c.cost_usd + bindparam("more_usd"),
-    )
+    .values(tokens=sessions.c.tokens + bindparam("more_tokens"), cost_usd=sessions.c.cost_usd + bindparam("more_usd"))
 )
 """Adds to the sums of a session."""
 _RECORD_USAGE: Final = usage.insert()

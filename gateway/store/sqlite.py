@@ -10,8 +10,7 @@ which WAL never blocks. While a transaction runs, more writes arrive. They becom
     BEGIN IMMEDIATE   SAVEPOINT, first job, RELEASE   SAVEPOINT, second job, RELEASE   …   COMMIT   everybody hears
 
 A job that fails is undone by itself. Nobody hears before the COMMIT, which is synced if one of the jobs wants that:
-what somebody was told is there, whatever dies.
-"""
+what somebody was told is there, whatever dies."""
 
 from __future__ import annotations
 

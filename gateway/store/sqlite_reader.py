@@ -6,8 +6,7 @@ SQLite looks at no clock and hears no interrupt.
 is one too many where there are more, or with the reason why it is `refused`.
 
 Three locks: the file is opened read-only, `query_only` is set, and an authorizer lets nothing pass but reading (no
-ATTACH, no PRAGMA, no extension).
-"""
+ATTACH, no PRAGMA, no extension)."""
 
 from __future__ import annotations
 

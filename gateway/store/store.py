@@ -14,16 +14,7 @@ from gateway.limits import INSTALLATION_CHARS, SQLITE_BUSY_TIMEOUT_S
 from gateway.store.access import AccessStore
 from gateway.store.accounts import LinkStore
 from gateway.store.audit import AuditStore, SecretAudit
-from gateway.store.engine import (
-    Aggregate,
-    Connection,
-    Database,
-    InsertInto,
-    open_database,
-    per_dialect,
-    read,
-    write,
-)
+from gateway.store.engine import Aggregate, Connection, Database, InsertInto, open_database, per_dialect, read, write
 from gateway.store.export import PeopleStore
 from gateway.store.memory import MemoryStore
 from gateway.store.outbox import ButtonStore, OutboxStore
@@ -41,16 +32,14 @@ def open_store(url: str, clock: Clock | None = None, *, busy_timeout_s: float = 
     """Open the store at `url` (`sqlite+aiosqlite:///<file>` or `postgresql+asyncpg://…`).
 
     Connects on first use; for SQLite the folder and the file are made now. Raises `ConfigError`.
-    `busy_timeout_s` is how long SQLite waits for another process's transaction.
-    """
+    `busy_timeout_s` is how long SQLite waits for another process's transaction."""
     return Store(open_database(url, busy_timeout_s=busy_timeout_s), clock or SystemClock())
 
 
 class Store(Aggregate):
     """Truth in SQLite or PostgreSQL. Safe to use from any number of tasks of one event loop.
 
-    Every method of it and of its aggregates may raise `StoreUnavailable` and `SchemaMismatch`.
-    """
+    Every method of it and of its aggregates may raise `StoreUnavailable` and `SchemaMismatch`."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         super().__init__(database, clock)

@@ -139,10 +139,7 @@ _ADD: Final = sub_tasks.insert().returning(sub_tasks)
 _SIBLINGS: Final = sub_tasks.alias("siblings")
 _RUNNING_SIBLINGS: Final = (
     sa.select(sa.func.count())
-    .where(
-        _SIBLINGS.c.parent_session_id == sub_tasks.c.parent_session_id,
-        _SIBLINGS.c.state == TaskState.RUNNING.value,
-    )
+    .where(_SIBLINGS.c.parent_session_id == sub_tasks.c.parent_session_id, _SIBLINGS.c.state == TaskState.RUNNING.value)
     .correlate(sub_tasks)
     .scalar_subquery()
 )

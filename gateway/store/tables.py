@@ -140,12 +140,7 @@ entries: Final = sa.Table(
 )
 """Transcripts. Append-only; a compaction or an undo changes what is in view, never what was said."""
 
-sa.Index(
-    "ix_entries_compactions",
-    entries.c.session_id,
-    entries.c.seq,
-    sqlite_where=sa.text("kind = 'compaction'"),
-)
+sa.Index("ix_entries_compactions", entries.c.session_id, entries.c.seq, sqlite_where=sa.text("kind = 'compaction'"))
 
 consumed: Final = sa.Table(
     "consumed",
@@ -175,11 +170,7 @@ turns: Final = sa.Table(
 """One row per turn, from its first run to its commit."""
 
 for _sought in (consumed.c.error_reference, consumed.c.letter_id, turns.c.error_reference):
-    sa.Index(
-        f"ix_{_sought.table.name}_{_sought.name}",
-        _sought,
-        sqlite_where=sa.text(f"{_sought.name} <> ''"),
-    )
+    sa.Index(f"ix_{_sought.table.name}_{_sought.name}", _sought, sqlite_where=sa.text(f"{_sought.name} <> ''"))
 
 usage: Final = sa.Table(
     "usage",
@@ -222,11 +213,7 @@ outbox: Final = sa.Table(
 )
 """Committed replies: the truth about what has to be sent."""
 
-sa.Index(
-    "ix_outbox_new",
-    outbox.c.created_at_ms,
-    sqlite_where=sa.text("state = 'new'"),
-)
+sa.Index("ix_outbox_new", outbox.c.created_at_ms, sqlite_where=sa.text("state = 'new'"))
 
 reply_files: Final = sa.Table(
     "reply_files",
@@ -326,12 +313,7 @@ boundaries: Final = sa.Table(
 )
 """Compactions and ends of sessions: what memory has to go through, once each."""
 
-sa.Index(
-    "ix_boundaries_due",
-    boundaries.c.key,
-    boundaries.c.created_at_ms,
-    sqlite_where=sa.text("done_at_ms IS NULL"),
-)
+sa.Index("ix_boundaries_due", boundaries.c.key, boundaries.c.created_at_ms, sqlite_where=sa.text("done_at_ms IS NULL"))
 
 spending: Final = sa.Table(
     "spending",
@@ -404,11 +386,7 @@ schedules: Final = sa.Table(
 )
 """Reminders and tasks with a time."""
 
-sa.Index(
-    "ix_schedules_due",
-    schedules.c.next_due_ms,
-    sqlite_where=sa.text("state = 'active'"),
-)
+sa.Index("ix_schedules_due", schedules.c.next_due_ms, sqlite_where=sa.text("state = 'active'"))
 
 loans: Final = sa.Table(
     "loans",

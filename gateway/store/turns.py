@@ -10,8 +10,7 @@ A message is in the transcript from the moment a turn begins, so that no crash l
 committed the entry is provisional: its author may change or delete the message, the lane may give it up, another run
 may take other messages along. So to begin, join or give up compares what is there with what the lane still holds, and
 the transcript follows the lane. By the order in which turns begin, everything unanswered was written by the lane's last
-turn that was not committed (`lanes.turn_id`), and is at the end of that turn's session.
-"""
+turn that was not committed (`lanes.turn_id`), and is at the end of that turn's session."""
 
 from __future__ import annotations
 
@@ -363,18 +362,12 @@ def left_by(connection: Connection, turn_id: str | None) -> list[Row[Any]]:
 
 
 def reconcile(
-    connection: Connection,
-    session_id: str,
-    wanted: Sequence[Entry],
-    *,
-    left: Sequence[Row[Any]],
-    homes: dict[str, str],
+    connection: Connection, session_id: str, wanted: Sequence[Entry], *, left: Sequence[Row[Any]], homes: dict[str, str]
 ) -> Sequence[Entry]:
     """Make the unanswered part of the transcript begin as `wanted` does; the entries that have to be added.
 
     `left` stays if it is what `wanted` begins with, word for word. Else all of it goes: a message was
-    changed, deleted, given up, or waits for a later turn. `homes` may name places outside of `left`.
-    """
+    changed, deleted, given up, or waits for a later turn. `homes` may name places outside of `left`."""
     placed = [(row.session_id, row.message_id, row.text) for row in left]
     expected = [(session_id, entry.message_id, entry.text) for entry in wanted]
     strays = {message_id: home for message_id, home in homes.items() if message_id not in {row[1] for row in placed}}
@@ -683,8 +676,7 @@ class TurnStore(Aggregate):
     @read
     def trace(self, connection: Connection, id_: str) -> Sequence[TurnTrace]:
         """Find turns, oldest first, by the id of an inbound message, a turn or a reply, or by the reference that a
-        chat shows; all tries of a message that was tried again. By the id of a session or a session key: its newest.
-        """
+        chat shows; all tries of a message that was tried again. By the id of a session or a session key: its newest."""
         named = {"wanted": id_, "reference": id_.upper()}  # as it is read aloud, a reference has no case
         turn_ids = {*connection.execute(_OF_WANTED, named).scalars(), *_turns_of(connection, [id_])}
         found = {turn_id: _turn(connection, turn_id) for turn_id in turn_ids}

@@ -2,8 +2,7 @@
 
 Where structlog finds rich it loads it, to draw tracebacks in colours that no log of ours has, and httpx loads it for
 a command line of its own: 9 and 5 MB in a process, and a tenth of the time that a role needs to start. Code that
-draws with rich on purpose still can.
-"""
+draws with rich on purpose still can."""
 
 import sys
 from typing import Any

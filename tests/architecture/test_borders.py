@@ -8,9 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 STARTERS = {"create_subprocess_exec", "create_subprocess_shell", "Popen", "check_output", "check_call"}
-INHERITING = {
-    "gateway/ops/supervisor/chat.py": "the terminal of `trivet chat` is this process with another face",
-}
+INHERITING = {"gateway/ops/supervisor/chat.py": "the terminal of `trivet chat` is this process with another face"}
 PRINTERS = {"pprint", "print", "print_exc", "print_exception", "print_stack"}
 
 

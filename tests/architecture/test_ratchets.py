@@ -23,10 +23,10 @@ from tests.architecture.code_stats import (
 
 LIMITS: Final = {
     "files": 374,
-    "lines": 107_508,
+    "lines": 105_733,
     "one_importer": 17.6,
     "duplicate_classes": 0,
-    "no_verb": 5.5,
+    "no_verb": 4.8,
     "forwarders": 73,
 }
 

@@ -101,12 +101,7 @@ class Crew:
     def staff(self) -> dict[str, Sequence[psutil.Process]]:
         """Every process by what it does."""
         agents = {f"agent {number}": [psutil.Process(agent.pid)] for number, agent in enumerate(self.agents, 1)}
-        return {
-            **agents,
-            "valkey": [self.valkey],
-            "database": self.database.processes(),
-            "feeder": [psutil.Process()],
-        }
+        return {**agents, "valkey": [self.valkey], "database": self.database.processes(), "feeder": [psutil.Process()]}
 
 
 @contextlib.asynccontextmanager

@@ -20,11 +20,7 @@ async def open_model(cores: Collection[int]) -> AsyncIterator[dict[str, str]]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     async with running((sys.executable, "-m", "tests.bench.model_process"), environment, cores=cores) as process:
         url = (await said(process))["url"]
-        yield {
-            "TRIVET_AGENT__MODEL": "openai/gpt-4o-mini",
-            "TRIVET_AGENT__API_BASE": url,
-            "TRIVET_AGENT__API_KEY": "x",
-        }
+        yield {"TRIVET_AGENT__MODEL": "openai/gpt-4o-mini", "TRIVET_AGENT__API_BASE": url, "TRIVET_AGENT__API_KEY": "x"}
 
 
 async def serve() -> None:

@@ -89,9 +89,7 @@ async def _killed(crew: Crew, lanes: Collection[str], answers: Answers) -> Recov
         await until(are_answered, within_s=RECOVERY_TIMEOUT_S)
     answered = (answers.heard_s[lane] for lane in lanes if lane in answers.heard_s)
     return Recovery(
-        in_flight,
-        tuple(at_s - killed_s for at_s in restarted_s.values()),
-        tuple(at_s - killed_s for at_s in answered),
+        in_flight, tuple(at_s - killed_s for at_s in restarted_s.values()), tuple(at_s - killed_s for at_s in answered)
     )
 
 

@@ -21,11 +21,7 @@ from tests.parts.towns import connected, parts_on
 
 async def client_of(served: ServedTelegram) -> AsyncIterator[Bot]:
     """python-telegram-bot's own client, initialised."""
-    bot = Bot(
-        served.token,
-        base_url=f"{served.api_base}/bot",
-        base_file_url=f"{served.api_base}/file/bot",
-    )
+    bot = Bot(served.token, base_url=f"{served.api_base}/bot", base_file_url=f"{served.api_base}/file/bot")
     async with bot:
         yield bot
 

@@ -69,10 +69,7 @@ async def test_what_was_read_earlier_does_not_replace_what_is_newer(bus: RedisBu
 async def test_a_reader_never_sees_half_a_projection(bus: RedisBus) -> None:
     """Role and rule are of one moment, however often they change together."""
     place = SessionKey("telegram", "", ("-100",))
-    states = [
-        ("member", PlaceRule(Audience.MEMBERS)),
-        ("guest", PlaceRule(Audience.ADMINS)),
-    ]
+    states = [("member", PlaceRule(Audience.MEMBERS)), ("guest", PlaceRule(Audience.ADMINS))]
 
     async def change() -> None:
         for revision in range(1, 41):

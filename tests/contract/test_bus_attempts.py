@@ -20,14 +20,7 @@ from gateway.bus.shards import Shard
 from gateway.clock import SystemClock
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.messages import DeliveryRecord, DeliveryState, Preview, Receipt, Reply
-from gateway.contracts.ports import (
-    Beginning,
-    Destination,
-    PendingReply,
-    SendAttempt,
-    SentMessages,
-    TokenWish,
-)
+from gateway.contracts.ports import Beginning, Destination, PendingReply, SendAttempt, SentMessages, TokenWish
 from gateway.scrub import Scrubber
 from tests.parts.bus_samples import address, reply
 from tests.parts.scripted_adapters import EditableAdapter, ScriptedAdapter

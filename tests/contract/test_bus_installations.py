@@ -13,14 +13,7 @@ from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.deliveries import ledger_fields
 from gateway.bus.keys import ShardKeys
 from gateway.contracts.errors import BusUnavailable, ConfigError
-from gateway.contracts.messages import (
-    Activity,
-    ControlKind,
-    ControlRequest,
-    DeliveryRecord,
-    DeliveryState,
-    Draft,
-)
+from gateway.contracts.messages import Activity, ControlKind, ControlRequest, DeliveryRecord, DeliveryState, Draft
 from gateway.store import Store, open_store
 from gateway.store.migrations import migrate
 from tests.parts.bus_samples import ANNA, address, control, message, receipt, reply

@@ -130,10 +130,7 @@ class Interleavings(RuleBasedStateMachine):
         leased, dead = self.model.claim(lanes_max, is_due=is_due)
         batch = self.runner.run(
             self.bus.lanes.claim(
-                worker,
-                lanes_max=lanes_max,
-                messages_max=self.bounds.batch_max,
-                attempts_max=self.bounds.attempts_max,
+                worker, lanes_max=lanes_max, messages_max=self.bounds.batch_max, attempts_max=self.bounds.attempts_max
             )
         )
         assert [item.message for item in batch.dead] == dead
@@ -347,6 +344,5 @@ def test_no_interleaving_breaks_a_promise(valkey_url: str, raw_redis: Any, lives
         bounds = Bounds(turns_max=turns_max)
 
     run_state_machine_as_test(
-        OnServer,
-        settings=settings(max_examples=lives, stateful_step_count=80, suppress_health_check=SLOW),
+        OnServer, settings=settings(max_examples=lives, stateful_step_count=80, suppress_health_check=SLOW)
     )

@@ -287,11 +287,7 @@ class TestRefusals:
     """Each platform says it in its own way; the rest of the channels role hears one of our errors."""
 
     @pytest.mark.parametrize(
-        ("fault", "value", "error"),
-        [
-            ("rate_limit", 1, RateLimited),
-            ("blocked", True, AddressDead),
-        ],
+        ("fault", "value", "error"), [("rate_limit", 1, RateLimited), ("blocked", True, AddressDead)]
     )
     async def test_are_told_apart(
         self, town: Town, bus: RedisBus, agent: EchoAgent, fault: str, value: int, error: type[DeliveryError]

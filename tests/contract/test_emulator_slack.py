@@ -181,10 +181,7 @@ async def test_what_slack_refuses(slack_world: SlackWorld) -> None:
         (post(blocks=[section], text="x"), "invalid_blocks"),
         (post(blocks=[{"type": "no_such"}], text="x"), "invalid_blocks"),
         (post(blocks=[short] * 51, text="x"), "invalid_blocks"),
-        (
-            post(blocks=[long] * 5, text="x"),
-            "msg_blocks_too_long",
-        ),
+        (post(blocks=[long] * 5, text="x"), "msg_blocks_too_long"),
         (post(text="x", metadata=metadata), "metadata_too_large"),
         (client.chat_update(channel=hall.id, ts=own["ts"], text="x" * 4001), "msg_too_long"),
         (client.chat_update(channel=hall.id, ts=said.id, text="yours"), "cant_update_message"),

@@ -69,9 +69,7 @@ class Api:
         token = request.headers.get("Authorization", "")
         shown = {"you": token, "coded": base64.b64encode(token.encode()).decode(), "path": request.path}
         return web.Response(
-            status=403 if request.path == "/forbidden" else 200,
-            text=json.dumps(shown),
-            content_type="application/json",
+            status=403 if request.path == "/forbidden" else 200, text=json.dumps(shown), content_type="application/json"
         )
 
 

@@ -117,9 +117,7 @@ async def test_admins_are_offered_their_commands_where_only_they_read(bus: Redis
     """On Telegram a list for their chat alone; one whom the bot has never met has none yet."""
     async with telegram_town() as town:
         adapter = TelegramAdapter(
-            TelegramEndpoint(TELEGRAM_TOKEN, town.api_base),
-            parts_on(bus),
-            admins=(4711, int(town.ann.id)),
+            TelegramEndpoint(TELEGRAM_TOKEN, town.api_base), parts_on(bus), admins=(4711, int(town.ann.id))
         )
         async with town.line(bus, adapter=adapter):
             everything = [spec.name for spec in offered(is_admin=True)]

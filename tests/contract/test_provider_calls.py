@@ -180,12 +180,7 @@ async def test_both_ways_hear_the_same(
 OWN, CUT, FILTERED = StopReason.OWN, StopReason.CUT, StopReason.FILTERED
 ENDINGS: Final = {
     "openai": {"length": CUT, "content_filter": FILTERED},
-    "anthropic": {
-        "max_tokens": CUT,
-        "model_context_window_exceeded": CUT,
-        "pause_turn": CUT,
-        "refusal": FILTERED,
-    },
+    "anthropic": {"max_tokens": CUT, "model_context_window_exceeded": CUT, "pause_turn": CUT, "refusal": FILTERED},
     "gemini": {"MAX_TOKENS": CUT, "STOP": OWN, "MALFORMED_FUNCTION_CALL": OWN},
 }
 FAULTS: Final = {

@@ -70,10 +70,7 @@ async def test_what_it_said_last_is_its_result_and_is_clean(sqlite_store: Store)
 
 @pytest.mark.parametrize(
     ("error", "reason"),
-    [
-        (BudgetSpent(Measure.TOKENS, reset_at_ms=0), "budget_spent"),
-        (RuntimeError("a fault of ours"), "crashed"),
-    ],
+    [(BudgetSpent(Measure.TOKENS, reset_at_ms=0), "budget_spent"), (RuntimeError("a fault of ours"), "crashed")],
 )
 async def test_whatever_goes_wrong_is_an_ending_with_a_reason(
     sqlite_store: Store, error: Exception, reason: str

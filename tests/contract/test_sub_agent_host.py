@@ -382,9 +382,7 @@ async def test_no_call_of_an_answer_that_was_cut_off_is_run_here_or_by_the_child
         assert (await hosted.result()).text == "That is what I… [cut off: the answer reached its limit of length]"
 
 
-async def test_a_child_has_only_run_what_its_model_asked_for_as_it_asked_for_it_and_once(
-    sqlite_store: Store,
-) -> None:
+async def test_a_child_has_only_run_what_its_model_asked_for_as_it_asked_for_it_and_once(sqlite_store: Store) -> None:
     """Rounds are counted by answers: who could call without one would need no rounds."""
     ran: list[object] = []
 
@@ -418,9 +416,7 @@ async def test_a_tool_never_sees_a_secret_that_a_child_made_up_or_found(sqlite_s
         assert SECRET not in repr(seen)
 
 
-async def test_two_tools_of_one_conversation_that_touch_the_same_thing_do_not_run_at_once(
-    sqlite_store: Store,
-) -> None:
+async def test_two_tools_of_one_conversation_that_touch_the_same_thing_do_not_run_at_once(sqlite_store: Store) -> None:
     """A child's calls come one by one, each a round of its own."""
     running, most = 0, 0
 

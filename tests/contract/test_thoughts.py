@@ -94,9 +94,7 @@ def with_results(thoughts: Thoughts | None) -> ModelRequest:
 
 
 @pytest.mark.parametrize("thoughts", [None, Thoughts("openai/gpt-4o-mini", ({"type": "thinking", "thinking": "x"},))])
-async def test_results_of_calls_that_somebody_else_made_are_read_without_thinking(
-    thoughts: Thoughts | None,
-) -> None:
+async def test_results_of_calls_that_somebody_else_made_are_read_without_thinking(thoughts: Thoughts | None) -> None:
     """Calls of an earlier turn, or of a model that was asked instead: their thoughts belong to nobody here."""
     async with asked(CLAUDE, lambda body: thinking_fault(body) or LAST, effort="medium") as (server, client):
         answer = await ask(client, with_results(thoughts))

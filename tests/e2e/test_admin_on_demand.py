@@ -111,9 +111,7 @@ async def test_a_stream_is_being_asked_for_as_long_as_it_lasts() -> None:
     assert watch.idle_s > 0.0
 
 
-async def test_killed_while_it_starts_it_loses_no_request(
-    supervised: Callable[[float], Awaitable[Operator]],
-) -> None:
+async def test_killed_while_it_starts_it_loses_no_request(supervised: Callable[[float], Awaitable[Operator]]) -> None:
     operator = await supervised(60.0)
     asking = [asyncio.create_task(operator.status("/api/v1/sessions")) for _ in range(20)]
     for life in (1, 2):

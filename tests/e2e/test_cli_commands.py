@@ -157,10 +157,7 @@ def test_warnings_of_the_configuration_are_told_and_do_not_stop(trivet: Trivet) 
 
 @pytest.mark.parametrize(
     ("text", "sentence"),
-    [
-        ("[http\n", "is not valid TOML"),
-        ('[http]\nport = "x"\n', "line 2: http.port must be a whole number"),
-    ],
+    [("[http\n", "is not valid TOML"), ('[http]\nport = "x"\n', "line 2: http.port must be a whole number")],
 )
 @pytest.mark.parametrize("command", ["up", "agent", "admin", "channels", "doctor", "migrate"])
 def test_a_wrong_file_stops_every_command_with_its_place(

@@ -34,9 +34,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 def impatient(town: Town, bus: RedisBus) -> ChannelAdapter:
     """Our adapter, quick to notice silence."""
     return DiscordAdapter(
-        discord_endpoint(town.api_base),
-        parts_on(bus),
-        timeouts=connection.GatewayTimeouts(silence_s=1.0, lost_s=2.0),
+        discord_endpoint(town.api_base), parts_on(bus), timeouts=connection.GatewayTimeouts(silence_s=1.0, lost_s=2.0)
     )
 
 

@@ -20,9 +20,7 @@ __all__ = ["agent", "stage", "town"]
 
 def impatient(town: Town, bus: RedisBus) -> ChannelAdapter:
     return TelegramAdapter(
-        TelegramEndpoint(TELEGRAM_TOKEN, town.api_base),
-        parts_on(bus),
-        timeouts=PollTimeouts(poll_s=1, silence_s=0.2),
+        TelegramEndpoint(TELEGRAM_TOKEN, town.api_base), parts_on(bus), timeouts=PollTimeouts(poll_s=1, silence_s=0.2)
     )
 
 

@@ -15,10 +15,7 @@ SHOWN = "Reminder: call mum"
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(
-    "platform",
-    ["telegram", "discord", "slack"],
-)
+@pytest.mark.parametrize("platform", ["telegram", "discord", "slack"])
 @pytest.mark.long
 async def test_a_reminder_fires_once_after_everything_was_restarted(tmp_path: Path, platform: str) -> None:
     """In a direct chat and in a group. The agent is killed, then all of it is stopped; it comes due

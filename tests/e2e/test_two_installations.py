@@ -50,10 +50,7 @@ async def trivet(server: EmbeddedValkey, folder: Path, *, database: int, waits: 
 
 async def test_they_never_hear_each_other(server: EmbeddedValkey, folders: tuple[Path, Path]) -> None:
     """Ann has the same ids at both, so that whatever one of them overheard, it would show or stop."""
-    async with (
-        trivet(server, folders[0], database=0) as one,
-        trivet(server, folders[1], database=1) as other,
-    ):
+    async with trivet(server, folders[0], database=0) as one, trivet(server, folders[1], database=1) as other:
         ann, twin = one.chat("telegram", "Ann"), other.chat("telegram", "Ann")
         assert (ann.person.id, ann.place.id) == (twin.person.id, twin.place.id)
         shown_here: list[StageEvent] = []

@@ -9,15 +9,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import (
-    Browser,
-    BrowserContext,
-    ConsoleMessage,
-    Page,
-    ViewportSize,
-    async_playwright,
-    expect,
-)
+from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, ViewportSize, async_playwright, expect
 
 from tests.parts.platforms import Ground
 from tests.parts.waiting import PATIENCE_S

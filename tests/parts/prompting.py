@@ -20,12 +20,7 @@ from gateway.scrub import Scrubber
 from tests.parts.tooling import tool
 
 FACTS = RuntimeFacts("1.2.3", "3.11.9", "Linux", ("telegram", "slack"))
-NAMED = {
-    "file_read": Risk.READ,
-    "file_write": Risk.WRITE,
-    "web_fetch": Risk.NETWORK,
-    "todo_write": Risk.READ,
-}
+NAMED = {"file_read": Risk.READ, "file_write": Risk.WRITE, "web_fetch": Risk.NETWORK, "todo_write": Risk.READ}
 
 
 class Writer:

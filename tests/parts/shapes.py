@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 _NUMBERS = st.integers() | st.integers(-(2**40), 2**40) | st.floats(allow_nan=False)
 _SCALARS = st.none() | st.booleans() | _NUMBERS | st.text(max_size=8)
 ANY_JSON = st.recursive(
-    _SCALARS,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    _SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3)
 )
 
 

@@ -7,15 +7,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 
 from agent.models.demo import ScriptedClient
-from agent.models.requests import (
-    ModelAnswer,
-    ModelEvent,
-    ModelFacts,
-    ModelRequest,
-    TokenCount,
-    ToolSpec,
-    request_chars,
-)
+from agent.models.requests import ModelAnswer, ModelEvent, ModelFacts, ModelRequest, TokenCount, ToolSpec, request_chars
 from agent.tokens import estimate_tokens
 from gateway.contracts.errors import ContextTooLong
 from gateway.contracts.sessions import UsagePurpose

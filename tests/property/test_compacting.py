@@ -10,14 +10,7 @@ from hypothesis import strategies as st
 
 from agent.limits import OUTPUTS_KEPT, PRUNED_FROM_CHARS, ROUNDS_KEPT_MESSAGES
 from agent.models.requests import ModelAnswer, TokenCount
-from agent.models.transcript import (
-    PromptBudget,
-    as_prompt,
-    build_prompt,
-    is_said,
-    turns_of,
-    with_whole_groups,
-)
+from agent.models.transcript import PromptBudget, as_prompt, build_prompt, is_said, turns_of, with_whole_groups
 from agent.runtime.compaction_plan import (
     first_chunk,
     is_usable,

@@ -14,14 +14,7 @@ from typing import Any
 import pytest
 
 from agent.models.demo import ScriptedClient
-from agent.models.requests import (
-    ModelAnswer,
-    ModelEvent,
-    ModelRequest,
-    StreamRestarted,
-    TextDelta,
-    TokenCount,
-)
+from agent.models.requests import ModelAnswer, ModelEvent, ModelRequest, StreamRestarted, TextDelta, TokenCount
 from agent.runtime import run
 from agent.runtime.run import showing
 from gateway.bus.bus import RedisBus
@@ -138,10 +131,7 @@ async def test_only_the_answer_of_the_turn_is_told(
     bus: RedisBus, raw_redis: Any, sqlite_store: Store, tmp_path: Path
 ) -> None:
     """No command, no title, nothing of sub-agents."""
-    async with (
-        running_agent(bus, sqlite_store, ScriptedClient(), tmp_path) as agent,
-        reading(bus, raw_redis) as read,
-    ):
+    async with running_agent(bus, sqlite_store, ScriptedClient(), tmp_path) as agent, reading(bus, raw_redis) as read:
         await agent.ask("/help")
         await agent.ask("split slow 0.3 say secretly | slow 0.3 say quietly")
         await agent.ask("slow 0.5 say this is the marker of what is told")
@@ -154,10 +144,7 @@ async def test_only_the_answer_of_the_turn_is_told(
 async def test_a_quick_answer_is_not_told_of(
     bus: RedisBus, raw_redis: Any, sqlite_store: Store, tmp_path: Path
 ) -> None:
-    async with (
-        running_agent(bus, sqlite_store, ScriptedClient(), tmp_path) as agent,
-        reading(bus, raw_redis) as read,
-    ):
+    async with running_agent(bus, sqlite_store, ScriptedClient(), tmp_path) as agent, reading(bus, raw_redis) as read:
         await agent.ask("hello")
         await agent.ask("slow 0.6 say this one is told of, because it takes a while")
         await until(lambda: bool(read))

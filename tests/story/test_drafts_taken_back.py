@@ -104,11 +104,7 @@ class Scene:
 
 @pytest.fixture(params=["discord", "slack"])
 async def scene(
-    request: pytest.FixtureRequest,
-    monkeypatch: pytest.MonkeyPatch,
-    bus: RedisBus,
-    sqlite_store: Store,
-    tmp_path: Path,
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, bus: RedisBus, sqlite_store: Store, tmp_path: Path
 ) -> AsyncIterator[Scene]:
     """Where answers grow in messages that stay, and deletions are told of."""
     show_at_once(monkeypatch)

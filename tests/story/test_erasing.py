@@ -16,10 +16,7 @@ async def test_a_turn_that_runs_and_what_waits_behind_it_end_first(bus: RedisBus
     """Else it would be taken again on an empty lane, and write down anew what had just been erased."""
     mind = Mind()
     may_go_on = mind.hold()
-    async with (
-        running_agent(bus, store, mind, tmp_path) as agent,
-        client_of(app_of(store, bus)) as operator,
-    ):
+    async with running_agent(bus, store, mind, tmp_path) as agent, client_of(app_of(store, bus)) as operator:
         await agent.say("think for ever")
         await mind.until_asked(1)
         await agent.say("and of this, too")

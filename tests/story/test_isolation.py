@@ -161,12 +161,7 @@ async def tried(agent: AgentProcess, text: str, key: str) -> str:
 
 @pytest.mark.parametrize("burglar", [BEN, pytest.param(BEN_IN_HER_GROUP, marks=pytest.mark.long)])
 async def test_no_command_and_no_tool_gives_what_is_anothers(
-    agent: AgentProcess,
-    store: Store,
-    model: Burglar,
-    tmp_path: Path,
-    burglar: str,
-    capsys: pytest.CaptureFixture[str],
+    agent: AgentProcess, store: Store, model: Burglar, tmp_path: Path, burglar: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Every command and every tool, with everything that Ben may know of Ann."""
     await live(agent)

@@ -11,14 +11,7 @@ from pathlib import Path
 import pytest
 
 from agent.limits import ROUNDS_KEPT_MESSAGES, ROUNDS_MESSAGES_MAX, SUMMARY_REST_TURNS
-from agent.models.requests import (
-    ModelEvent,
-    ModelFacts,
-    ModelRequest,
-    PromptMessage,
-    RequestedCall,
-    TextDelta,
-)
+from agent.models.requests import ModelEvent, ModelFacts, ModelRequest, PromptMessage, RequestedCall, TextDelta
 from gateway.bus.bus import RedisBus
 from gateway.config.subagents import SubagentSettings
 from gateway.contracts.errors import ContextTooLong, ModelRejected

@@ -35,10 +35,7 @@ class Town:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def town(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Town]:
     """One for all tests here."""
-    async with (
-        serve_model() as model,
-        running_product(tmp_path_factory.mktemp("town"), model=model) as product,
-    ):
+    async with serve_model() as model, running_product(tmp_path_factory.mktemp("town"), model=model) as product:
         yield Town(product, model)
 
 

@@ -33,9 +33,7 @@ from tests.parts.postmen import delivering, with_files
 
 ROOT = Path(__file__).parents[2]
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:Pydantic serializer warnings"),
-]
+pytestmark = [pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:Pydantic serializer warnings")]
 
 
 def answer(body: Body) -> Body:

@@ -75,12 +75,7 @@ class Firer:
 
     async def fire(self) -> int:
         """Fire what is due by its clock."""
-        people = People(
-            self.bus.access,
-            self.store.access,
-            policy_of(self.admins, is_open=self.is_open),
-            SystemClock(),
-        )
+        people = People(self.bus.access, self.store.access, policy_of(self.admins, is_open=self.is_open), SystemClock())
         firing = Scheduler(
             cast(ScheduleStore, Mortal(self.store.schedules, self.dies_behind)),
             cast(Inbound, self.intake or Mortal(self.bus.intake, self.dies_behind)),

@@ -210,10 +210,7 @@ async def test_a_model_is_offered_the_types_as_an_operator_describes_them_while_
         exchange(registry, tools)
 
     monkeypatch.setattr(ToolRegistry, "exchange", heard)
-    async with (
-        running_agent(bus, sqlite_store, model, tmp_path) as agent,
-        operator(sqlite_store, bus) as admin,
-    ):
+    async with running_agent(bus, sqlite_store, model, tmp_path) as agent, operator(sqlite_store, bus) as admin:
         await agent.ask("explore")
         assert f"- explore: {CATALOG['explore'].description}\n- general:" in model.choice
         for number, (name, order) in enumerate(

@@ -56,12 +56,7 @@ class Process:
     lost: list[SubTask] = field(default_factory=list)
 
     def waking(self) -> SessionWaker:
-        people = People(
-            self.door.bus.access,
-            self.store.access,
-            policy_of(is_open=self.admits),
-            SystemClock(),
-        )
+        people = People(self.door.bus.access, self.store.access, policy_of(is_open=self.admits), SystemClock())
         clock = SystemClock()
         return SessionWaker(
             self.store, cast(Any, self.door), people, Wakeup(), Scrubber(), clock, ended=self.lost.append

@@ -36,8 +36,7 @@ async def admin(sqlite_store: Store, bus: RedisBus) -> AsyncIterator[httpx.Async
     "path", ["/api/v1/sessions", "/api/v1/sessions/x", "/api/v1/sessions/x/messages", "/api/v1/usage", "/metrics"]
 )
 @pytest.mark.parametrize(
-    "headers",
-    [{}, {"Authorization": "Bearer wrong"}, {"Authorization": TOKEN}, {"Authorization": "Bearer"}],
+    "headers", [{}, {"Authorization": "Bearer wrong"}, {"Authorization": TOKEN}, {"Authorization": "Bearer"}]
 )
 async def test_nobody_gets_in_without_the_token(
     sqlite_store: Store, bus: RedisBus, path: str, headers: dict[str, str]
@@ -227,12 +226,7 @@ async def test_no_route_is_open_but_those_that_say_only_whether_we_are_well(sqli
 
 
 @pytest.mark.parametrize(
-    "headers",
-    [
-        {},
-        {"Authorization": "Bearer wrong"},
-        {"Trivet-Form-Token": "x", "Sec-Fetch-Site": "same-origin"},
-    ],
+    "headers", [{}, {"Authorization": "Bearer wrong"}, {"Trivet-Form-Token": "x", "Sec-Fetch-Site": "same-origin"}]
 )
 async def test_nobody_s_body_is_waited_for_before_he_may_ask(
     sqlite_store: Store, bus: RedisBus, headers: dict[str, str]

@@ -186,10 +186,7 @@ async def test_a_filter_that_can_match_nothing_is_refused_with_the_reason(admin:
 
 
 async def test_the_command_prints_the_rows_of_the_api(
-    admin: httpx.AsyncClient,
-    sqlite_store: Store,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    admin: httpx.AsyncClient, sqlite_store: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     session = await family(sqlite_store)
     settings = Settings()

@@ -68,11 +68,7 @@ class TestTheBoard:
         assert await started(sqlite_store, "k2", at_ms=11_000)
         await sqlite_store.tasks.finish("k2", ending(TaskState.FAILED, at_ms=12_500))
         rows = (await admin.get("/api/v1/tasks")).json()
-        assert [(row["id"], row["state"]) for row in rows] == [
-            ("k3", "queued"),
-            ("k1", "running"),
-            ("k2", "failed"),
-        ]
+        assert [(row["id"], row["state"]) for row in rows] == [("k3", "queued"), ("k1", "running"), ("k2", "failed")]
         assert rows[1] == {
             "id": "k1",
             "state": "running",
@@ -139,8 +135,7 @@ class TestTheBoard:
         assert shown == {"what": "tools", "tools": ["sub_agent"], "sub_agents": 0}
 
     @pytest.mark.parametrize(
-        ("reason", "why"),
-        [("threads_over_64", "it started more than 64 threads"), ("eaten_by_mice", "eaten by mice")],
+        ("reason", "why"), [("threads_over_64", "it started more than 64 threads"), ("eaten_by_mice", "eaten by mice")]
     )
     async def test_tells_in_words_why_one_did_not_complete(
         self, admin: httpx.AsyncClient, sqlite_store: Store, reason: str, why: str

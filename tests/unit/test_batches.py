@@ -10,13 +10,7 @@ from tests.parts.agents import message
 
 @pytest.mark.parametrize(
     ("texts", "taken"),
-    [
-        (["a"], 1),
-        (["a", "b", "c"], 3),
-        (["/new", "a"], 1),
-        (["a", "b", "/new", "c"], 2),
-        (["/title x", "/new"], 1),
-    ],
+    [(["a"], 1), (["a", "b", "c"], 3), (["/new", "a"], 1), (["a", "b", "/new", "c"], 2), (["/title x", "/new"], 1)],
 )
 def test_a_command_is_alone_and_talk_is_collected(texts: list[str], taken: int) -> None:
     messages = [message(text) for text in texts]

@@ -34,10 +34,7 @@ class Talk:
         crew.stand(threads)
         tools = (*HERE, *THERE)
         self.asking = ParentLink(
-            self._send,
-            OwnTools(tools, home, crew),
-            [tool.name for tool in tools],
-            pass_over=self.passed_over.append,
+            self._send, OwnTools(tools, home, crew), [tool.name for tool in tools], pass_over=self.passed_over.append
         )
 
     def _send(self, frame: ToParent) -> None:

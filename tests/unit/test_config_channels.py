@@ -82,10 +82,7 @@ def test_a_name_that_fits_into_no_key_is_refused(tmp_path: Path, name: str) -> N
             {"TELEGRAM__ACCOUNTS__B__TOKEN": "1:x", "TELEGRAM__ACCOUNTS__B__MODE": "webhook"},
             "channels.telegram.accounts.b.mode",
         ),
-        (
-            {"SLACK__BOT_TOKEN": "xoxb", "SLACK__SIGNING_SECRET": "s", "SLACK__MODE": "events"},
-            "channels.slack.mode",
-        ),
+        ({"SLACK__BOT_TOKEN": "xoxb", "SLACK__SIGNING_SECRET": "s", "SLACK__MODE": "events"}, "channels.slack.mode"),
         (
             {"DISCORD__TOKEN": "t", "DISCORD__PUBLIC_KEY": KEY, "DISCORD__INTERACTIONS": "http"},
             "channels.discord.interactions",
@@ -115,10 +112,7 @@ def test_a_mode_names_what_it_lacks(environ: dict[str, str], missing: str) -> No
 
 def test_one_process_speaks_to_one_discord() -> None:
     """The SDK keeps the address in a class."""
-    environ = {
-        "TRIVET_CHANNELS__DISCORD__TOKEN": "one",
-        "TRIVET_CHANNELS__DISCORD__ACCOUNTS__GAMES__TOKEN": "two",
-    }
+    environ = {"TRIVET_CHANNELS__DISCORD__TOKEN": "one", "TRIVET_CHANNELS__DISCORD__ACCOUNTS__GAMES__TOKEN": "two"}
     load_settings(None, environ)
     environ["TRIVET_CHANNELS__DISCORD__ACCOUNTS__GAMES__API_BASE"] = "https://elsewhere.example/api/v10"
     with pytest.raises(ConfigError, match="api_base"):

@@ -175,11 +175,7 @@ class TestARefusal:
         """A formatting error never loses an answer, and the next chunk is formatted again."""
         adapter = ScriptedAdapter([FormatRefused("no")])
         await delivered(adapter, reply(text="one|two"))
-        assert [(sent.text, sent.is_plain) for sent in adapter.sent] == [
-            ("one", False),
-            ("one", True),
-            ("two", False),
-        ]
+        assert [(sent.text, sent.is_plain) for sent in adapter.sent] == [("one", False), ("one", True), ("two", False)]
 
     async def test_that_is_transient_is_tried_again_with_the_same_send_id(self) -> None:
         """The send id is what lets a platform recognise the second attempt."""

@@ -218,11 +218,7 @@ def test_every_command_is_one_of_ours() -> None:
 
 @pytest.mark.parametrize(
     "path",
-    [
-        *(DEPLOY / name for name in ("compose.yaml", "Dockerfile")),
-        *UNITS,
-        *sorted(KUBERNETES.rglob("*.yaml")),
-    ],
+    [*(DEPLOY / name for name in ("compose.yaml", "Dockerfile")), *UNITS, *sorted(KUBERNETES.rglob("*.yaml"))],
     ids=lambda path: str(path.relative_to(DEPLOY)),
 )
 def test_every_variable_is_a_setting(path: Path) -> None:

@@ -243,11 +243,7 @@ async def test_database_and_bus_of_two_trivets_are_wrong(tmp_path: Path, sqlite_
     async def found(database: str, redis: str) -> CheckResult:
         (finding,) = await check_installation(
             settings_of(
-                {
-                    "TRIVET_DATA_DIR": str(tmp_path),
-                    "TRIVET_DATABASE__URL": database,
-                    "TRIVET_REDIS__URL": redis,
-                }
+                {"TRIVET_DATA_DIR": str(tmp_path), "TRIVET_DATABASE__URL": database, "TRIVET_REDIS__URL": redis}
             )
         )
         return finding

@@ -135,11 +135,7 @@ def test_files_carry_the_ids_to_fetch_them_again() -> None:
     assert (image.kind, voice.kind, notes.kind) == (
         AttachmentKind.IMAGE, AttachmentKind.VOICE, AttachmentKind.DOCUMENT,
     )  # fmt: skip
-    assert json.loads(image.reference) == {
-        "channel_id": "55",
-        "id": "1",
-        "message_id": "7",
-    }
+    assert json.loads(image.reference) == {"channel_id": "55", "id": "1", "message_id": "7"}
 
 
 def test_a_forwarded_message_is_read_from_its_snapshot() -> None:

@@ -84,11 +84,7 @@ async def test_a_command_is_no_announced_value() -> None:
 
 @pytest.mark.parametrize(
     "stranger",
-    [
-        {"user_id": "8"},
-        {"place": ("-100",), "is_private": False, "addressing": Addressing.MENTION},
-        {"account": "2"},
-    ],
+    [{"user_id": "8"}, {"place": ("-100",), "is_private": False, "addressing": Addressing.MENTION}, {"account": "2"}],
 )
 async def test_nobody_elses_words_and_no_other_place_are_read_together(stranger: dict[str, object]) -> None:
     door = InboundHandler()

@@ -6,15 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.emulators.telegram.text import (
-    Entity,
-    FormattedText,
-    checked_link,
-    tidy,
-    to_html,
-    utf16_cut,
-    with_found,
-)
+from channels.emulators.telegram.text import Entity, FormattedText, checked_link, tidy, to_html, utf16_cut, with_found
 
 
 def ranges(parsed: FormattedText) -> list[tuple[str, str]]:

@@ -190,8 +190,7 @@ async def test_cancelling_the_round_cancels_every_tool() -> None:
 
 async def test_secrets_leave_neither_in_results_nor_in_errors_nor_in_notes() -> None:
     tools = registry(
-        tool("leak", lambda _: f"key: {SECRET}"),
-        failing(ToolError(f"cannot log in with {SECRET}"), "fail"),
+        tool("leak", lambda _: f"key: {SECRET}"), failing(ToolError(f"cannot log in with {SECRET}"), "fail")
     )
     results = await tools.run_round(context(), [call("leak"), call("fail"), call(SECRET)])
     note = tools.note_on(context(), results)
@@ -439,13 +438,7 @@ async def test_waiting_for_a_person_takes_none_of_the_tools_time() -> None:
 
 
 async def test_a_ceiling_narrows_what_the_policy_grants() -> None:
-    narrow = ToolContext(
-        context().key,
-        "t",
-        GrantRole.ADMIN,
-        Visibility.DM,
-        ceiling=Permissions.only(["look"]),
-    )
+    narrow = ToolContext(context().key, "t", GrantRole.ADMIN, Visibility.DM, ceiling=Permissions.only(["look"]))
     tools = registry(tool("look"), tool("peek"))
     results = await tools.run_round(narrow, [call("look"), call("peek")])
     assert [result.is_error for result in results] == [False, True]

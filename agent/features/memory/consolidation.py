@@ -2,8 +2,7 @@
 
 Nothing is dropped from history by it, and a failure is only logged. The work to do is in SQL (`boundaries`), so
 a process that dies during it leaves it to the next. Facts go into the memory of the key under which the words
-were said, whatever they say: nobody writes into another's memory.
-"""
+were said, whatever they say: nobody writes into another's memory."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Memory of a person: its block in the prompt, `remember` and `recall`, /memory and /forget.
 
-Whose memory it is and who may be listening both come from the session key, and are decided in the store.
-"""
+Whose memory it is and who may be listening both come from the session key, and are decided in the store."""
 
 from __future__ import annotations
 
@@ -413,10 +412,7 @@ def memory_commands(
             await tell(key.owner)
         return f"{words.say('Forgotten:')}\n\n{_listed(gone, key, words)}" if gone else words.say(_NO_SUCH_FACT)
 
-    return (
-        CommandRow("memory", show),
-        CommandRow("forget", forget),
-    )
+    return (CommandRow("memory", show), CommandRow("forget", forget))
 
 
 async def _share(store: MemoryStore, key: SessionKey, number: int, words: Words, *, is_shared: bool) -> str:

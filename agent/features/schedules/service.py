@@ -385,8 +385,7 @@ async def _heartbeat(service: ScheduleService, asked: CommandRequest, *, minutes
     requester = requester_of(asked)
     await service.order(requester, ScheduleKind.HEARTBEAT, f"every {minutes} minutes", PROMPTS.heartbeat)
     return words.say(
-        "I shall look {rule} from now on, at your cost. /heartbeat off ends it.",
-        rule=every_text(minutes * 60, words),
+        "I shall look {rule} from now on, at your cost. /heartbeat off ends it.", rule=every_text(minutes * 60, words)
     )
 
 

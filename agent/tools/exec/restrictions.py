@@ -58,11 +58,7 @@ def landlock_version() -> int:
 
 
 def restrict_with_landlock(
-    *,
-    readable: Iterable[Path],
-    writable: Iterable[Path],
-    executable: Iterable[Path] = (),
-    has_network: bool = False,
+    *, readable: Iterable[Path], writable: Iterable[Path], executable: Iterable[Path] = (), has_network: bool = False
 ) -> None:
     """Restrict this thread, and every process it starts, to these places; a place with execute permission may be read
     as well. Raises `OSError`.

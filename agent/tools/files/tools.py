@@ -176,34 +176,19 @@ READING: Final = (
         object_schema({"path": PATH, "first_line": _NUMBER, "lines": _NUMBER}, "path"),
         _read,
     ),
-    FileTool(
-        "file_list",
-        "List one folder.",
-        object_schema({"path": _FOLDER}),
-        _list,
-    ),
+    FileTool("file_list", "List one folder.", object_schema({"path": _FOLDER}), _list),
     FileTool(
         "file_tree",
         "Show everything below a folder as a tree.",
         object_schema({"path": _FOLDER, "depth": {**_NUMBER, "maximum": 20}}),
         _tree,
     ),
-    FileTool(
-        "file_info",
-        "Kind, size and time of a file or folder.",
-        object_schema({"path": PATH}),
-        _info,
-    ),
+    FileTool("file_info", "Kind, size and time of a file or folder.", object_schema({"path": PATH}), _info),
     FileTool(
         "file_search",
         "Find files by name (`glob`, where * also crosses folders), lines by a text they contain, or both.",
         object_schema(
-            {
-                "path": _FOLDER,
-                "glob": text_schema(200),
-                "text": text_schema(500),
-                "ignore_case": {"type": "boolean"},
-            }
+            {"path": _FOLDER, "glob": text_schema(200), "text": text_schema(500), "ignore_case": {"type": "boolean"}}
         ),
         _search,
     ),
@@ -378,12 +363,7 @@ WRITING: Final = (
         _patch,
         _patched_paths,
     ),
-    _changing(
-        "file_delete",
-        "Delete a file or an empty folder.",
-        object_schema({"path": PATH}, "path"),
-        _delete,
-    ),
+    _changing("file_delete", "Delete a file or an empty folder.", object_schema({"path": PATH}, "path"), _delete),
     _changing(
         "file_rename",
         "Move or rename a file or folder to a name that is free.",
@@ -391,18 +371,6 @@ WRITING: Final = (
         _rename,
         path_locks("path", "to"),
     ),
-    _changing(
-        "file_undo",
-        "Take back the newest change made by a file tool.",
-        object_schema({}),
-        _undo,
-        _the_journal,
-    ),
-    _changing(
-        "file_redo",
-        "Make the change again that file_undo took back.",
-        object_schema({}),
-        _redo,
-        _the_journal,
-    ),
+    _changing("file_undo", "Take back the newest change made by a file tool.", object_schema({}), _undo, _the_journal),
+    _changing("file_redo", "Make the change again that file_undo took back.", object_schema({}), _redo, _the_journal),
 )

@@ -160,9 +160,7 @@ def _hits(rows: object, snippet: str, count: int) -> tuple[Hit, ...]:
 
 def _hit(row: Mapping[str, Any], snippet: str) -> Hit:
     return Hit(
-        _plain(row.get("title"), _TITLE_CHARS_MAX),
-        str(row["url"]),
-        _plain(row.get(snippet), _SNIPPET_CHARS_MAX),
+        _plain(row.get("title"), _TITLE_CHARS_MAX), str(row["url"]), _plain(row.get(snippet), _SNIPPET_CHARS_MAX)
     )
 
 

@@ -128,11 +128,7 @@ class DiscordEmulator:
     async def use_http(self, url: str) -> bool:
         """Set the DiscordInteractions Endpoint URL. Without the right answers to both probes it is refused."""
         http = HttpInteractions(
-            url=url,
-            key=self._signing_key,
-            application_id=self.application_id,
-            api=self.app,
-            clock_s=self._clock_s,
+            url=url, key=self._signing_key, application_id=self.application_id, api=self.app, clock_s=self._clock_s
         )
         if not await http.verify():
             await http.aclose()

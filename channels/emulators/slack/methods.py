@@ -77,12 +77,7 @@ class ChatApi:
             raise SlackRefusal("msg_too_long")
         message.metadata = checked_metadata(call.arguments.get("metadata")) or message.metadata
         self.posting.change(message, text=text, blocks=blocks)
-        return {
-            "channel": place.id,
-            "ts": message.ts,
-            "text": text,
-            "message": shapes.message(self.world, message),
-        }
+        return {"channel": place.id, "ts": message.ts, "text": text, "message": shapes.message(self.world, message)}
 
     async def delete(self, call: SlackCall) -> Json:
         place = self.lookup.conversation(call.required("channel"))

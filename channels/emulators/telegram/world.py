@@ -54,9 +54,7 @@ def too_many_requests(retry_after_s: int) -> ApiError:
 
 def upgraded(new_chat_id: int) -> ApiError:
     return ApiError(
-        400,
-        "Bad Request: group chat was upgraded to a supergroup chat",
-        {"migrate_to_chat_id": new_chat_id},
+        400, "Bad Request: group chat was upgraded to a supergroup chat", {"migrate_to_chat_id": new_chat_id}
     )
 
 
@@ -177,11 +175,7 @@ class Chat:
         self, message: TelegramMessage, users: dict[int, TelegramUser], *, with_reply: bool = True
     ) -> Json:
         """Return the API's Message; a replied-to message carries no further reply."""
-        shape: Json = {
-            "message_id": message.id,
-            "chat": self.as_json(),
-            "date": message.date,
-        }
+        shape: Json = {"message_id": message.id, "chat": self.as_json(), "date": message.date}
         if self.type is not ChatType.CHANNEL:  # nobody is told who of its administrators wrote a post
             shape["from"] = message.sender.as_json()
         if message.sender_chat:

@@ -323,9 +323,7 @@ def client_routes(keeper: AccessService, people: PeopleStore, token_key: str) ->
         known = await people.page(words=f"{CHANNEL}:", limit=PAGE_MAX)
         seen = {person.key: person.seen_at_ms for person in known}
         return [
-            ClientView(
-                **dict(GrantView.model_validate(grant)) | {"last_used": known_moment(seen.get(grant.key, 0))},
-            )
+            ClientView(**dict(GrantView.model_validate(grant)) | {"last_used": known_moment(seen.get(grant.key, 0))})
             for grant in await keeper.book.grants()
             if grant.key.channel == CHANNEL
         ]

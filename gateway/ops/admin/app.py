@@ -382,13 +382,7 @@ def _for_operators(parts: Parts) -> Sequence[APIRouter]:
         people(
             parts.store,
             PersonEraser(
-                parts.store,
-                parts.keeper,
-                parts.figures,
-                parts.lanes,
-                parts.vault,
-                parts.clock,
-                parts.workspaces,
+                parts.store, parts.keeper, parts.figures, parts.lanes, parts.vault, parts.clock, parts.workspaces
             ),
             parts.scrubber,
         ),

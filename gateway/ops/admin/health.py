@@ -243,8 +243,7 @@ HIT_RATIO: Final = "trivet_model_cache_hit_ratio"
 
 def usage_families(sums: Sums, *, clean: Callable[[str], str]) -> Iterator[Metric]:
     """Yield the counters, and how well prompt caches work. `clean` makes a model's name fit to be shown; all but the
-    busiest share one label.
-    """
+    busiest share one label."""
     shown = _bounded(sums, clean)
     for row in USAGE_TABLE:
         family = CounterMetricFamily(row.name, row.meaning, labels=_LABELS)

@@ -91,10 +91,7 @@ def doctor(
 ) -> None:
     """Find what is wrong and say how to mend it: each model is asked for one token. The exit code is 1 when something
     is."""
-    from gateway.ops.doctor import (  # noqa: PLC0415 - as above
-        as_table,
-        is_healthy,
-    )
+    from gateway.ops.doctor import as_table, is_healthy  # noqa: PLC0415 - as above
     from gateway.ops.doctor.checks import examine  # noqa: PLC0415 - start-up: only this needs every client
 
     loaded = loaded_and_warned(config)

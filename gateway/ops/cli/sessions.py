@@ -224,10 +224,7 @@ def drop_dead(entry: EntryArgument, config: ConfigOption = None) -> None:
 
 
 async def _trace(settings: Settings, id_: str, *, as_json: bool) -> None:
-    from gateway.ops.admin.trace import (  # noqa: PLC0415 - start-up
-        hops_of,
-        nothing_known,
-    )
+    from gateway.ops.admin.trace import hops_of, nothing_known  # noqa: PLC0415 - start-up
 
     async with operator_bus(settings) as bus, checked_store(settings) as store:
         hops = await hops_of(id_, store, bus)

@@ -63,10 +63,7 @@ def init(
     no_start: Annotated[bool, typer.Option("--no-start", help="Only write the file; do not ask to start.")] = False,
 ) -> None:
     """Ask for tokens and a model, try each of them, write the configuration file, and start."""
-    from gateway.ops.init.interview import (  # noqa: PLC0415 - start-up: only this needs the doctor's clients
-        AnswerChecks,
-        Interview,
-    )
+    from gateway.ops.init.interview import AnswerChecks, Interview  # noqa: PLC0415 - start-up: only this needs the doctor's clients
 
     environ = process_environment()
     path = (config or Path(environ.get(CONFIG_VARIABLE) or DEFAULT_FILE)).expanduser()
@@ -114,8 +111,7 @@ def up(
         str | None, typer.Option(help="Any litellm model; its key comes from the environment, as OPENAI_API_KEY does.")
     ] = None,
     single: Annotated[
-        bool,
-        typer.Option("--single", help="All roles in one process: half the memory, for one person's own machine."),
+        bool, typer.Option("--single", help="All roles in one process: half the memory, for one person's own machine.")
     ] = False,
 ) -> None:
     """Start everything on this machine and keep it running. `trivet up --telegram TOKEN` needs no configuration file

@@ -96,11 +96,7 @@ async def demo_rig(
             "tries": list(tries) if is_scripted else [],
             "orders": [order for order in ORDERS if is_scripted or order != "cut-model"],
         }
-        told = {
-            "TRIVET_DEMO_ADMIN_URL": admin_url,
-            "TRIVET_DEMO_ADMIN_TOKEN": token,
-            "TRIVET_DEMO": json.dumps(shown),
-        }
+        told = {"TRIVET_DEMO_ADMIN_URL": admin_url, "TRIVET_DEMO_ADMIN_TOKEN": token, "TRIVET_DEMO": json.dumps(shown)}
         calls = {name: f"http://{_HOST}:{webhook_port}/webhooks/{name}" for name in _calling(environ)}
         no_file = Path(folder) / "trivet.toml"
         no_file.touch()  # plug-ins are those of the environment, as all that a demo is told

@@ -3,8 +3,7 @@
     python -m gateway.ops.supervisor OPTIONS
 
 It loads no settings, no telemetry, no SQL and, until something goes wrong, no scrubber: it lives as long as Trivet
-does, and each role checks its own settings. `trivet up` has checked them before, and hands over `UpOptions`.
-"""
+does, and each role checks its own settings. `trivet up` has checked them before, and hands over `UpOptions`."""
 
 from __future__ import annotations
 

@@ -165,10 +165,7 @@ def plan(options: UpOptions, environ: Mapping[str, str], given: Mapping[str, str
     return ProcessPlan(
         (
             RoleProcess(
-                "channels",
-                python_module("channels"),
-                for_channels(environ, given),
-                grace_s=CHANNELS_GRACE_S + _SLACK_S,
+                "channels", python_module("channels"), for_channels(environ, given), grace_s=CHANNELS_GRACE_S + _SLACK_S
             ),
             RoleProcess(
                 "agent",
@@ -183,5 +180,5 @@ def plan(options: UpOptions, environ: Mapping[str, str], given: Mapping[str, str
                 for_admin(environ, given, channels=channels),
                 is_on_demand=options.admin_on_demand,
             ),
-        ),
+        )
     )

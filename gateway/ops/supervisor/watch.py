@@ -194,13 +194,7 @@ class ProcessSupervisor:
     A role that is on demand takes over `port`, which it serves until it ends."""
 
     def __init__(
-        self,
-        plan: ProcessPlan,
-        *,
-        clock: Clock,
-        chance: Callable[[], float],
-        say: Say,
-        port: DormantPort | None = None,
+        self, plan: ProcessPlan, *, clock: Clock, chance: Callable[[], float], say: Say, port: DormantPort | None = None
     ) -> None:
         self._plan = plan
         self._clock = clock

@@ -28,12 +28,7 @@ _FAULTS: Final[dict[FaultKind, tuple[int, str, str, str | None]]] = {
         "invalid_request_error",
         "context_length_exceeded",
     ),
-    FaultKind.KEY: (
-        401,
-        "Incorrect API key provided: key-of-t***test.",
-        "invalid_request_error",
-        "invalid_api_key",
-    ),
+    FaultKind.KEY: (401, "Incorrect API key provided: key-of-t***test.", "invalid_request_error", "invalid_api_key"),
     FaultKind.QUOTA: (
         429,
         "You exceeded your current quota, please check your plan and billing details.",

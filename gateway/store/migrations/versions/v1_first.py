@@ -295,9 +295,7 @@ def _create_people() -> None:
         sa.PrimaryKeyConstraint("place", "tool", "role", "digest", name="pk_place_approvals"),
     )
     op.create_table(
-        "place_realms",
-        *_columns(sa.Text, "place", "realm"),
-        sa.PrimaryKeyConstraint("place", name="pk_place_realms"),
+        "place_realms", *_columns(sa.Text, "place", "realm"), sa.PrimaryKeyConstraint("place", name="pk_place_realms")
     )
     op.create_table(
         "limit_rules",
