@@ -316,7 +316,7 @@ class TestThePage:
             await page.keyboard.press("Tab")
             names.append(await page.evaluate("document.activeElement.textContent"))
         assert names[:3] == ["Skip to the content", "Overview", "Conversations"]
-        assert len(names) == len(set(names)) == 16
+        assert len(names) == len(set(names)) == 17
         await page.keyboard.press("Enter")
         await expect(row(page, "k1").locator(".prompt")).to_have_text("prompt of k1")
         await expect(row(page, "k1").locator(".result")).to_have_text("Found it.")

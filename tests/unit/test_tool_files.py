@@ -151,7 +151,7 @@ async def test_a_secrets_stand_in_is_never_written(
 
 async def test_an_edit_needs_one_place_and_no_more(tools: ToolRegistry, workspace: Workspace) -> None:
     (workspace.files / "a").write_text("x = 1\ny = 1\n")
-    assert "does not stand" in (await run(tools, "file_edit", path="a", old="z", new="")).text
+    assert "is not in a" in (await run(tools, "file_edit", path="a", old="z", new="")).text
     assert "2 times" in (await run(tools, "file_edit", path="a", old="= 1", new="= 2")).text
     await run(tools, "file_edit", path="a", old="x = 1", new="x = 2")
     await run(tools, "file_edit", path="a", old="=", new=":", all=True)

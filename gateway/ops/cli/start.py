@@ -34,6 +34,7 @@ from gateway.contracts.errors import ConfigError, TrivetError
 from gateway.contracts.sessions import GrantRole
 from gateway.limits import OWNER_CODE_CHARS, OWNER_CODE_TTL_S
 from gateway.ops.cli import common
+from gateway.ops.cli.common import say
 from gateway.ops.doctor import CheckResult, CheckState, as_table
 from gateway.ops.init.questions import configuration_text, slack_manifest_link
 from gateway.ops.supervisor.plan import UpOptions
@@ -190,14 +191,13 @@ def introduced(loaded: Loaded) -> Mapping[str, str]:
     if refused:
         raise ConfigError("\n".join(f"{each.name}: {each.seen}; {each.remedy}" for each in refused))
     bots = [each for each in found if each.link]
-    for line in _bot_lines(bots):
-        common.say(line)
+    say("\n".join(_bot_lines(bots)))
     if rest := [each for each in found if each.state is not CheckState.OK]:
-        common.say(as_table(rest))
-    common.say(f"model      {_model_line(settings)}")
+        say(as_table(rest))
+    say(f"model      {_model_line(settings)}")
     token = "http.admin_token" if settings.http.admin_token else f"in {settings.data_dir}/admin-token"
-    common.say(f"dashboard  http://{at(settings.http.host, settings.http.port)} (the token to sign in with is {token})")
-    common.say(f"data       {settings.data_dir}")
+    say(f"dashboard  http://{at(settings.http.host, settings.http.port)} (the token to sign in with is {token})")
+    say(f"data       {settings.data_dir}")
     if asyncio.run(_has_admin(settings)):
         return {}
     code = SystemClock().code(OWNER_CODE_CHARS)
