@@ -17,7 +17,7 @@ from agent.models.litellm import LitellmClient
 from tests.parts.environments import interpreter
 
 HERE: Final = Path(__file__).parent
-WINDOW: Final = 1_024
+WINDOW: Final = 2_048
 ONE_LINE: Final = 'root ::= " "? [^\\n]{2,80} "\\n"'
 """Something, but not for ever."""
 
