@@ -39,7 +39,7 @@ MODEL: Final = "openai/gemma-3-270m"
 NO_TOOLS: Final = ToolSettings(policy=("deny read",))
 """What is left to members: their prompts have no tools, which this model has never heard of."""
 ONLY_SUB_AGENTS: Final = ToolSettings(policy=("allow sub_agent",))
-"""They have no tools either."""
+"""They have the tools of members, as the types that are offered need them."""
 STORY: Final = "Tell me about the harbour of Hamburg, its ships, its cranes, its people and its long history. " * 3
 
 
