@@ -45,21 +45,21 @@ class _StandardError:
         self.scrubber: Scrubber | None = None
 
 
-_MOUTH: Final = _StandardError()
+_STANDARD_ERROR: Final = _StandardError()
 
 
 def use_scrubber(scrubber: Scrubber) -> None:
     """Scrub last words with this scrubber from now on: it knows our own secrets."""
-    _MOUTH.scrubber = scrubber
+    _STANDARD_ERROR.scrubber = scrubber
 
 
 def scrubbed(text: str) -> CleanText:
     """Scrub `text` as this process may write it to a terminal."""
-    if _MOUTH.scrubber is None:
+    if _STANDARD_ERROR.scrubber is None:
         from gateway.scrub import Scrubber  # noqa: PLC0415 - the supervisor does without until something goes wrong
 
-        _MOUTH.scrubber = Scrubber()
-    return _MOUTH.scrubber.scrub(text)
+        _STANDARD_ERROR.scrubber = Scrubber()
+    return _STANDARD_ERROR.scrubber.scrub(text)
 
 
 def guard_output() -> None:
@@ -189,8 +189,10 @@ def load_without(absent: str, module: str) -> None:
     loaded: dict[str, Any] = sys.modules
     if absent not in loaded and module not in loaded:
         loaded[absent] = None  # the import system's own way to say that there is no such module
-        import_module(module)
-        del loaded[absent]
+        try:
+            import_module(module)
+        finally:
+            del loaded[absent]
 
 
 def end_loading() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import aclosing, suppress
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
 from functools import partial
@@ -306,38 +306,28 @@ class LitellmClient:
         """Make one attempt. Raises `ModelUnavailable`, `ModelTooSlow` or `ModelRejected`."""
         calls = await self._load(is_own_way=True)
         given = {"language": request.language.partition("-")[0].lower()} if request.language else {}
-        try:
-            async with asyncio.timeout(request.timeout_s):
-                answer = await calls.litellm.module.atranscription(
-                    **addressed(self._endpoint_of(request.model)),
-                    file=(request.name, request.content, request.media_type),
-                    timeout=request.timeout_s,
-                    max_retries=0,
-                    **given,
-                )
-        except TimeoutError as error:
-            raise ModelTooSlow(request.timeout_s) from error
-        except calls.litellm.errors as error:
-            raise _translated(error, calls.litellm) from None  # as with `stream`
+        async with _in_time(calls, request.timeout_s):
+            answer = await calls.litellm.module.atranscription(
+                **addressed(self._endpoint_of(request.model)),
+                file=(request.name, request.content, request.media_type),
+                timeout=request.timeout_s,
+                max_retries=0,
+                **given,
+            )
         return _transcribed(request, answer, self.facts(request.model).prices_usd)
 
     async def speak(self, request: SpeechRequest) -> SpeechAnswer:
         """Make one attempt. Raises `ModelUnavailable`, `ModelTooSlow` or `ModelRejected`."""
         calls = await self._load(is_own_way=True)
-        try:
-            async with asyncio.timeout(request.timeout_s):
-                answer = await calls.litellm.module.aspeech(
-                    **addressed(self._endpoint_of(request.model)),
-                    input=request.text,
-                    voice=request.voice,
-                    response_format="opus",
-                    timeout=request.timeout_s,
-                    max_retries=0,
-                )
-        except TimeoutError as error:
-            raise ModelTooSlow(request.timeout_s) from error
-        except calls.litellm.errors as error:
-            raise _translated(error, calls.litellm) from None  # as with `stream`
+        async with _in_time(calls, request.timeout_s):
+            answer = await calls.litellm.module.aspeech(
+                **addressed(self._endpoint_of(request.model)),
+                input=request.text,
+                voice=request.voice,
+                response_format="opus",
+                timeout=request.timeout_s,
+                max_retries=0,
+            )
         return SpeechAnswer(bytes(answer.content), speech_usd(request, self.facts(request.model).prices_usd))
 
     async def warm_up(self, models: Iterable[str], *, is_own_way: bool = False) -> None:
@@ -515,6 +505,18 @@ def _counted(usage: Any, before: TokenCount) -> TokenCount:
         cached=getattr(details, "cached_tokens", 0) or before.cached,
         written=getattr(usage, "cache_creation_input_tokens", 0) or before.written,
     )
+
+
+@asynccontextmanager
+async def _in_time(calls: ProviderCalls, limit_s: float) -> AsyncIterator[None]:
+    """Bound one attempt by a sound model. Raises `ModelTooSlow`, or what the error of litellm means."""
+    try:
+        async with asyncio.timeout(limit_s):
+            yield
+    except TimeoutError as error:
+        raise ModelTooSlow(limit_s) from error
+    except calls.litellm.errors as error:
+        raise _translated(error, calls.litellm) from None  # as with `stream`
 
 
 def _translated(error: Exception, litellm: Litellm) -> ModelError:

@@ -7,6 +7,7 @@ An adapter owns its vendor's SDK. It gives normalized messages to an `InboundHan
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -424,7 +425,7 @@ class SupportsTyping(ChannelAdapter, Protocol):
 # What the connections to all platforms have in common, and their adapters.
 
 
-class PlatformConnection:
+class PlatformConnection(ABC):
     """The connection of one account: it listens while `run` runs and nobody else does, or is called."""
 
     def __init__(
@@ -450,9 +451,9 @@ class PlatformConnection:
         self._ready = asyncio.Event()
         self.state = "connecting"
 
+    @abstractmethod
     async def run(self, handler: InboundHandler) -> None:
         """Hear until cancelled. Raises `CredentialsRejected`."""
-        raise NotImplementedError
 
     async def until_ready(self) -> None:
         """Return when there is a client to send with."""

@@ -10,6 +10,7 @@ import contextlib
 import logging
 import zlib
 from collections.abc import Awaitable, Callable
+from functools import partial
 from itertools import count, islice
 from typing import Final, TypeVar
 
@@ -19,6 +20,7 @@ from telegram import (
     InlineKeyboardMarkup,
     InputMediaDocument,
     LinkPreviewOptions,
+    Message,
     MessageEntity,
     ReplyParameters,
 )
@@ -93,32 +95,17 @@ class TelegramSender:
         """Send a new message with a document, or a voice message where its reader takes such; return its id."""
         if file.is_voice:
             try:
-                return await self._send_voice(target, file)
+                return await self._upload(self._bot.send_voice, target, file)
             except BadRequest as error:
                 if _NO_VOICES not in error.message.lower():
                     raise
-        sent = await _answering(
-            target.reply_to_message_id,
-            lambda reply: self._bot.send_document(
-                target.chat_id,
-                file.content,
-                filename=file.name,
-                caption=file.caption or None,
-                disable_content_type_detection=True,
-                message_thread_id=target.message_thread_id,
-                direct_messages_topic_id=target.direct_messages_topic_id,
-                reply_parameters=reply,
-                read_timeout=limits.SEND_READ_TIMEOUT_S,
-                write_timeout=limits.UPLOAD_TIMEOUT_S,
-            ),
-        )
-        return str(sent.message_id)
+        return await self._upload(partial(self._bot.send_document, disable_content_type_detection=True), target, file)
 
-    async def _send_voice(self, target: TelegramTarget, file: TelegramFile) -> str:
-        """Send Opus in Ogg, which Telegram shows as a voice message (Bot API, sendVoice)."""
+    async def _upload(self, send: Callable[..., Awaitable[Message]], target: TelegramTarget, file: TelegramFile) -> str:
+        """Send a file by sendDocument, or Opus in Ogg by sendVoice, which shows it as a voice message (Bot API)."""
         sent = await _answering(
             target.reply_to_message_id,
-            lambda reply: self._bot.send_voice(
+            lambda reply: send(
                 target.chat_id,
                 file.content,
                 filename=file.name,
