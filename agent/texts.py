@@ -237,12 +237,12 @@ def where_text(
         work = words.say("In work for {time}.", time=words.lasting(now_ms - began_ms))
     lines = list(filter(None, (f"{work} {_waiting(waiting, words)}.", live)))
     if replies:
-        said = "\n".join(_whereabouts_line(reply, words) for reply in replies)
+        said = "\n".join(_progress_line(reply, words) for reply in replies)
         lines.append(words.say("Your last answers:") + "\n\n" + said)
     return "\n\n".join(lines)
 
 
-def _whereabouts_line(reply: DeliveryProgress, words: Words) -> str:
+def _progress_line(reply: DeliveryProgress, words: Words) -> str:
     moment = datetime.fromtimestamp(reply.created_at_ms / 1000, UTC)
     end = words.say(_DELIVERY[reply.state])
     if reply.chunks > 1:

@@ -33,10 +33,10 @@ def weave(pieces: Iterable[Piece], signs: Mapping[tree.Mark, str], *, needs_bord
     """Write one line of text with its signs. `signs` is ordered: the first is the outermost.
 
     `needs_border(char)` says that a sign does not work directly next to `char`."""
-    weaver = _MarkWriter(signs, needs_border)
+    writer = _MarkWriter(signs, needs_border)
     for piece in pieces:
-        weaver.add(piece)
-    return weaver.finish()
+        writer.add(piece)
+    return writer.finish()
 
 
 class _MarkWriter:

@@ -150,15 +150,15 @@ def unsent(connection: Connection, key: SessionKey, turn_ids: Sequence[str]) -> 
 
 def of_turn(connection: Connection, turn_id: str) -> list[DeliveryProgress]:
     """Tell how far the replies of one turn came, in their order."""
-    return [to_whereabouts(row) for row in connection.execute(_OF_TURN, {"turn": turn_id})]
+    return [to_progress(row) for row in connection.execute(_OF_TURN, {"turn": turn_id})]
 
 
 def notice(connection: Connection, reply_id: str) -> tuple[SessionKey, DeliveryProgress] | None:
     """Find a reply that no turn made, and whom it went to; of one that a channel made there is but its receipt."""
     if row := connection.execute(_OF_NO_TURN, {"reply": reply_id}).one_or_none():
-        return SessionKey.parse(row.key), to_whereabouts(row)
+        return SessionKey.parse(row.key), to_progress(row)
     if row := connection.execute(_RECEIPT, {"reply": reply_id}).one_or_none():
-        return SessionKey.parse(row.key), receipt_whereabouts(row)
+        return SessionKey.parse(row.key), receipt_progress(row)
     return None
 
 
@@ -308,7 +308,7 @@ def from_receipt(receipt: Receipt, *, now_ms: int) -> Values:
     }
 
 
-def to_whereabouts(row: Row[Any]) -> DeliveryProgress:
+def to_progress(row: Row[Any]) -> DeliveryProgress:
     """Read a row of `outbox` joined with its receipt, which may be missing."""
     return DeliveryProgress(
         reply_id=row.id,
@@ -324,7 +324,7 @@ def to_whereabouts(row: Row[Any]) -> DeliveryProgress:
     )
 
 
-def receipt_whereabouts(row: Row[Any]) -> DeliveryProgress:
+def receipt_progress(row: Row[Any]) -> DeliveryProgress:
     """Read a row of `deliveries` alone: nobody wrote down when the reply was made."""
     return DeliveryProgress(
         reply_id=row.reply_id,
@@ -421,7 +421,7 @@ class OutboxStore(Aggregate):
             if key is None
             else connection.execute(_RECENT_OF_KEY, page | {"k": str(key)})
         )
-        return [to_whereabouts(row) for row in rows]
+        return [to_progress(row) for row in rows]
 
     @read
     def last_address(self, connection: Connection, key: SessionKey) -> ReplyAddress | None:
