@@ -94,18 +94,20 @@ _LAST_ADDRESS: Final = (
     .limit(1)
 )
 _SILENT_MS: Final[ColumnElement[int]] = bindparam("now_ms", type_=BigInteger) - outbox.c.updated_at_ms
+# Chosen by a CTE of its own: a subquery with a limit may be executed again for each row that PostgreSQL looks at, and
+# then takes more than the limit.
+_STALE: Final = (
+    select(outbox.c.id)
+    .where(outbox.c.state == NEW, bindparam("after_ms") <= _SILENT_MS)
+    .where(or_(outbox.c.updated_at_ms - outbox.c.created_at_ms <= _SILENT_MS, _SILENT_MS >= SWEEP_PAUSE_MAX_MS))
+    .order_by(outbox.c.updated_at_ms)
+    .limit(bindparam("page_limit"))
+    .with_for_update(skip_locked=True)
+    .cte("stale")
+)
 _TAKE_STALE: Final = (
     update(outbox)
-    .where(
-        outbox.c.id.in_(
-            select(outbox.c.id)
-            .where(outbox.c.state == NEW, bindparam("after_ms") <= _SILENT_MS)
-            .where(or_(outbox.c.updated_at_ms - outbox.c.created_at_ms <= _SILENT_MS, _SILENT_MS >= SWEEP_PAUSE_MAX_MS))
-            .order_by(outbox.c.updated_at_ms)
-            .limit(bindparam("page_limit"))
-            .with_for_update(skip_locked=True)
-        )
-    )
+    .where(outbox.c.id.in_(select(_STALE.c.id)))
     .values(updated_at_ms=bindparam("now_ms"))
     .returning(outbox)
 )

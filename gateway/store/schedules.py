@@ -54,18 +54,19 @@ _NEXT_DUE: Final = (
     .order_by(schedules.c.next_due_ms)
     .limit(1)
 )
+# A CTE is executed once; a subquery with a limit may be executed for each row (`outbox.py`).
+_DUE: Final = (
+    select(schedules.c.id)
+    .where(_ACTIVE, schedules.c.next_due_ms <= bindparam("now_ms"))
+    .where(schedules.c.held_until_ms <= bindparam("now_ms"))
+    .order_by(schedules.c.next_due_ms)
+    .limit(bindparam("page_limit"))
+    .with_for_update(skip_locked=True)
+    .cte("due")
+)
 _CLAIM: Final = (
     update(schedules)
-    .where(
-        schedules.c.id.in_(
-            select(schedules.c.id)
-            .where(_ACTIVE, schedules.c.next_due_ms <= bindparam("now_ms"))
-            .where(schedules.c.held_until_ms <= bindparam("now_ms"))
-            .order_by(schedules.c.next_due_ms)
-            .limit(bindparam("page_limit"))
-            .with_for_update(skip_locked=True)
-        )
-    )
+    .where(schedules.c.id.in_(select(_DUE.c.id)))
     .values(held_until_ms=bindparam("until_ms"))
     .returning(schedules)
 )

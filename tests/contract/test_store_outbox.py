@@ -48,6 +48,12 @@ async def test_the_relay_sees_old_replies_only_oldest_first_and_few_at_a_time(da
     assert [[row.id for row in page] for page in taken] == [["r2", "r4"], ["r3"], []]
 
 
+async def test_the_relay_sees_few_at_a_time_however_postgresql_looks_for_them(poorly_planned_store: Store) -> None:
+    await poorly_planned_store.outbox.put([reply(ANN, "x", id_=f"r{number}") for number in range(5)])
+    taken = [await poorly_planned_store.outbox.take_stale(after_ms=0, limit=2) for _ in range(2)]
+    assert [len(page) for page in taken] == [2, 2]
+
+
 async def test_a_reply_without_a_receipt_is_looked_at_less_and_less_often(database_url: str, store: Store) -> None:
     """A channel that is down for an hour costs a few looks; a reply that the bus lost is still found."""
     await store.outbox.put([reply(ANN, "x", id_="r1", created_at_ms=0)])

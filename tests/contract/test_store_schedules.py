@@ -125,6 +125,11 @@ async def test_of_many_claims_at_once_each_schedule_is_in_one(store: Store) -> N
     assert sorted(id_ for ids in found for id_ in ids) == [f"s{number:02}" for number in range(40)]
 
 
+async def test_few_are_claimed_at_a_time_however_postgresql_looks_for_them(poorly_planned_store: Store) -> None:
+    await add(poorly_planned_store, *(schedule(f"s{number}") for number in range(5)))
+    assert [len(await claimed(poorly_planned_store, limit=2)) for _ in range(3)] == [2, 2, 1]
+
+
 async def test_of_all_who_fired_it_one_moves_it_on(store: Store) -> None:
     (one,) = await add(store, schedule(recurrence="every 3600"))
     moves = [store.schedules.move(one, next_due_ms=NOON + 500, now_ms=NOON) for _ in range(5)]

@@ -27,6 +27,7 @@ from gateway.store.migrations import migrate
 from gateway.store.tables import metadata
 
 BACKENDS = ("sqlite", "postgresql")
+_BETTER_PLANS = ("hashjoin", "mergejoin", "material", "hashagg", "sort", "indexscan", "bitmapscan")
 INSTALLATION = "TESTINSTALLS"
 """Whose the databases and buses of tests are, so that roles of theirs take each other for one Trivet."""
 
@@ -168,6 +169,19 @@ async def store(database_url: str) -> AsyncIterator[Store]:
     opened = open_store(database_url)
     yield opened
     await opened.close()
+
+
+@pytest.fixture
+async def poorly_planned_store(
+    postgres_server: PostgresTestServer, postgres_database: str, postgres_url: str
+) -> AsyncIterator[Store]:
+    """A store on PostgreSQL, whose planner is left with nested loops: they execute a subquery for each row."""
+    set_to = f'ALTER DATABASE "{postgres_database}"'
+    await postgres_server.execute(*(f"{set_to} SET enable_{name} = off" for name in _BETTER_PLANS))
+    opened = open_store(postgres_url)
+    yield opened
+    await opened.close()
+    await postgres_server.execute(*(f"{set_to} RESET enable_{name}" for name in _BETTER_PLANS))
 
 
 @pytest.fixture

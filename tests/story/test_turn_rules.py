@@ -197,10 +197,11 @@ async def test_what_follows_a_turn_neither_delays_nor_spoils_it(
     agent: AgentProcess, mind: Scripted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is told of every turn, however that ended, once the reply is on the bus."""
-    finished: list[Finished] = []
+    waiting, finished = list[Finished](), list[Finished]()
     gate = asyncio.Event()
 
     async def note(turn: Finished) -> None:
+        waiting.append(turn)
         await gate.wait()
         finished.append(turn)
         raise RuntimeError("told to fail")
@@ -209,6 +210,7 @@ async def test_what_follows_a_turn_neither_delays_nor_spoils_it(
     await agent.ask("say one")
     mind.decide = lambda _request: ModelRejected("no")
     await agent.ask("say two")
+    await until(lambda: len(waiting) == 2, lambda: waiting)
     assert finished == []
     gate.set()
     await until(lambda: len(finished) == 2, lambda: finished)
