@@ -211,6 +211,9 @@ LAST_WORD_S: Final = 0.5  # somebody else may begin soon after: a bus that does 
 RETRY_FIRST_S: Final = 0.2
 RETRY_CAP_S: Final = 30.0
 READ_TRIES_MAX: Final = 16  # some four minutes; a room that cannot be read for longer must not stay shut
+SHARED_FOR_S: Final = 60.0  # by then a platform has noticed that a connection leads nowhere
+SHARED_LOOK_EVERY_S: Final = 5.0
+SHARED_ROOMS_MAX: Final = 4  # read at each look: Slack allows some 50 calls a minute
 
 
 RawT = TypeVar("RawT")
@@ -258,6 +261,8 @@ class MessageSource(Protocol[RawT]):
 class _Waiting(Generic[RawT]):
     message: RawMessage[RawT]
     taken: asyncio.Future[None]
+    is_next: bool = False
+    """What was said before it has been read back."""
 
 
 class Listener(Generic[RawT]):
@@ -274,6 +279,8 @@ class Listener(Generic[RawT]):
         self._has_gap = True
         self._gaps = 1
         self._read_back = 0
+        self._shared_until_s = float("-inf")
+        self._look_at_s = float("inf")
         self._live = asyncio.Event()
         self._lag = asyncio.Event()
         self._met = asyncio.Event()
@@ -318,6 +325,15 @@ class Listener(Generic[RawT]):
         self._gaps += 1
         self._leave_all_to_history()
 
+    def share(self, is_shared: bool) -> None:
+        """Note whether other connections to the account are open. Their machine may be gone, and what the platform
+        sends there comes late: so for SHARED_FOR_S each message is read back together with what was said before it,
+        and the rooms where people talk are looked at although nothing is heard from them."""
+        now_s = self._now_s()
+        self._shared_until_s = now_s + SHARED_FOR_S if is_shared else float("-inf")
+        self._look_at_s = now_s if is_shared else float("inf")
+        self._lag.set()
+
     async def run(self) -> None:
         """Take messages until cancelled."""
         try:
@@ -341,7 +357,7 @@ class Listener(Generic[RawT]):
         waiting = self._waiting.popleft()
         message = waiting.message
         try:
-            if message.room in self._backfill:
+            if message.room in self._backfill or self._may_follow_another(waiting):
                 self._hold(waiting)
                 await self._let_control_through(waiting)
                 return
@@ -357,8 +373,16 @@ class Listener(Generic[RawT]):
             self._leave_to_history(waiting)
             raise
 
+    def _may_follow_another(self, waiting: _Waiting[RawT]) -> bool:
+        """Tell whether something that was said before it may be on its way over another connection."""
+        is_recorded = bool(waiting.message.message_id) and not waiting.is_next
+        return is_recorded and self._now_s() < self._shared_until_s
+
     def _hold(self, waiting: _Waiting[RawT]) -> None:
         room = waiting.message.room
+        if room not in self._backfill:
+            self._backfill.add((room,))
+            self._lag.set()
         if room not in self._held:
             self._backfill.hurry(room)
         self._held.setdefault(room, []).append(waiting)
@@ -404,6 +428,8 @@ class Listener(Generic[RawT]):
         backoff = Backoff(RETRY_FIRST_S, RETRY_CAP_S)
         while True:
             now_s = self._now_s()
+            if now_s >= self._look_at_s:
+                self._look_at_shared(now_s)
             if self._has_gap:
                 await self._look_around(backoff)
             elif (room := self._backfill.next(now_s)) is not None:
@@ -411,8 +437,23 @@ class Listener(Generic[RawT]):
             else:
                 self._lag.clear()
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(self._backfill.wait_s(now_s)):
+                    async with asyncio.timeout(self._wait_s(now_s)):
                         await self._lag.wait()
+
+    def _wait_s(self, now_s: float) -> float | None:
+        """Return how long until something is to be read, None when nothing is."""
+        waits_s = [self._backfill.wait_s(now_s), self._look_at_s - now_s if self._look_at_s < float("inf") else None]
+        return min((wait_s for wait_s in waits_s if wait_s is not None), default=None)
+
+    def _look_at_shared(self, now_s: float) -> None:
+        """Read the most recent rooms back; at the end all of them."""
+        self._look_at_s = now_s + SHARED_LOOK_EVERY_S
+        if now_s >= self._shared_until_s:
+            self._look_at_s = float("inf")
+            self.lost_touch()
+            return
+        recent = list(dict.fromkeys(room_of(place) for place in reversed(self._cursors.places)))[:SHARED_ROOMS_MAX]
+        self._backfill.add(room for room in recent if room not in self._backfill)
 
     async def _look_around(self, backoff: Backoff) -> None:
         """Ask which rooms may lag. Until that is known, nothing new is taken from any of them."""
@@ -457,7 +498,10 @@ class Listener(Generic[RawT]):
 
     def _let_in(self, room: str) -> None:
         """Take next the messages that waited for the room's history."""
-        self._waiting.extendleft(reversed(self._held.pop(room, [])))
+        held = self._held.pop(room, [])
+        for waiting in held:
+            waiting.is_next = True
+        self._waiting.extendleft(reversed(held))
         self._all_read_if_so()
         self._live.set()
 

@@ -315,7 +315,7 @@ SOCKET_TIMEOUTS: Final = SocketTimeouts()
 class _Link:
     """One of the connections, over all the sockets that it has had. `greeted` is the newest socket that said hello."""
 
-    hello: Callable[[_Link], None]
+    hello: Callable[[_Link, Raw], None]
     goodbye: Callable[[_Link], None]
     greetings: asyncio.Event = field(default_factory=asyncio.Event)
     greeted: object = None
@@ -328,7 +328,7 @@ class _Link:
         match message.get("type"):
             case "hello":
                 self.greeted = getattr(client, "current_session", None)
-                self.hello(self)
+                self.hello(self, message)
                 self.has_greeted, self.is_announced = True, False
                 self.greetings.set()
             case "disconnect":
@@ -350,18 +350,21 @@ class SlackSockets:
         connections: int,
         timeouts: SocketTimeouts,
         lost_touch: Callable[[], None],
+        share: Callable[[bool], None],
         tell: Callable[[str], None],
     ) -> None:
-        """Call `tell` with the state."""
+        """Call `tell` with the state, and `share` with whether Slack counts more connections than ours."""
         self._client = client
         self._app = app
         self._app_token = app_token
         self._timeouts = timeouts
         self._lost_touch = lost_touch
+        self._share = share
         self._tell = tell
         self._links: Sequence[_Link] = [_Link(self._up, self._down) for _ in range(connections)]
         self._listening: set[int] = set()  # the links whose sockets are known to be well
-        self._first_is_up = asyncio.Event()
+        self.first_is_up = asyncio.Event()
+        """Slack has had somebody to tell since then; what was said before is read back after it."""
 
     async def run(self) -> None:
         """Stay connected until cancelled. Raises `CredentialsRejected`."""
@@ -371,7 +374,7 @@ class SlackSockets:
         """Keep one connection up. The first one connects alone, so that a reason that keeps all of them down is met
         only once."""
         if link is not self._links[0]:
-            await self._first_is_up.wait()
+            await self.first_is_up.wait()
         backoff = Backoff(limits.RETRY_FIRST_S, limits.RETRY_CAP_S)
         while True:
             wait_s = 0.0
@@ -411,14 +414,16 @@ class SlackSockets:
                 self._down(link)
         raise SocketLost
 
-    def _up(self, link: _Link) -> None:
+    def _up(self, link: _Link, hello: Raw) -> None:
         """Note that the link listens. Nothing was missed if Slack announced the end of the last socket and another one
         listened."""
         others = self._listening - {id(link)}
         if link.has_greeted and not (link.is_announced and others):
             self._lost_touch()
         self._listening.add(id(link))
-        self._first_is_up.set()
+        count = hello.get("num_connections")
+        self._share(isinstance(count, int) and count > len(self._listening))
+        self.first_is_up.set()
         self._tell(CONNECTED)
 
     def _down(self, link: _Link, state: str = "the socket is being mended") -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -374,26 +374,33 @@ class SlackConnection(PlatformConnection):
         backoff.reset()
         self._ready.set()
         try:
-            await first_to_end(listener.run(), self._be_brought(client, app, listener.lost_touch))
+            await self._take_in(client, app, listener)
         finally:
             await self._background.end()
             await people.close()
 
-    async def _be_brought(self, client: AsyncWebClient, app: AsyncApp, lost_touch: Callable[[], None]) -> None:
-        """Let Slack bring events, over sockets or by HTTP. Raises `CredentialsRejected`."""
+    async def _take_in(self, client: AsyncWebClient, app: AsyncApp, listener: Listener[Raw]) -> None:
+        """Take what Slack brings, over sockets or by HTTP. Raises `CredentialsRejected`."""
         if self._events is not None:
-            with self._events.open(app, lost_touch):
-                await self._events.keep(client, self._tell)
+            with self._events.open(app, listener.lost_touch):
+                await first_to_end(listener.run(), self._events.keep(client, self._tell))
             return
-        await SlackSockets(
+        sockets = SlackSockets(
             client,
             app,
             app_token=self._endpoint.app_token,
             connections=self._endpoint.connections,
             timeouts=self._timeouts,
-            lost_touch=lost_touch,
+            lost_touch=listener.lost_touch,
+            share=listener.share,
             tell=self._tell,
-        ).run()
+        )
+
+        async def listen() -> None:
+            await sockets.first_is_up.wait()
+            await listener.run()
+
+        await first_to_end(sockets.run(), listen())
 
     async def _identify(self, client: AsyncWebClient) -> SlackIdentity:
         try:

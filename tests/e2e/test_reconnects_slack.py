@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
+import aiohttp
 import pytest
 
 from channels.core.adapter import CONNECTED
@@ -41,6 +43,10 @@ async def goes_on(town: Town, stage: SlackEmulator, bus: RedisBus, break_it: Cal
         await town.stays_silent(3)
 
 
+def _words(town: Town) -> list[str]:
+    return re.findall(r"word \d", " ".join(town.texts()))
+
+
 @pytest.mark.parametrize("reason", ["warning", "refresh_requested", "too_many_websockets"])
 async def test_a_farewell_is_followed_by_another_socket(
     town: Town, stage: SlackEmulator, bus: RedisBus, agent: EchoAgent, reason: str
@@ -53,6 +59,34 @@ async def test_sockets_that_are_cut_are_mended(
     town: Town, stage: SlackEmulator, bus: RedisBus, agent: EchoAgent
 ) -> None:
     await goes_on(town, stage, bus, stage.sockets.cut)
+
+
+async def test_what_the_socket_of_a_lost_machine_got_is_answered_before_what_was_said_later(
+    town: Town, stage: SlackEmulator, bus: RedisBus, agent: EchoAgent
+) -> None:
+    """Slack goes on sending to a socket whose machine has gone, until it notices, and repeats it elsewhere later."""
+    stage.switches.ack_within_s = 1.0
+    words = [f"word {number}" for number in range(9)]
+    url = stage.sockets.new_url(town.api_base.removeprefix("http://"))
+    nobody_reads = aiohttp.ClientSession()
+    async with nobody_reads, nobody_reads.ws_connect(url), town.line(bus):
+        await until(lambda: stage.sockets.connections == 3)
+        for word in words:
+            await stage.say(town.ann.id, town.dm(town.ann).id, word)
+        await until(lambda: len(_words(town)) == len(words), lambda: _words(town))
+        assert _words(town) == words
+
+
+async def test_what_is_said_while_the_first_socket_is_on_its_way_is_read_back(
+    town: Town, stage: SlackEmulator, bus: RedisBus, agent: EchoAgent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Slack has nobody to tell, and says it again a minute later."""
+    monkeypatch.setattr(limits, "CONNECT_TIMEOUT_S", 0.5)
+    stage.switches.refuses_sockets, stage.switches.retry_after_s = 3, (0.0, 600.0)
+    async with town.starting(bus):
+        await until(lambda: stage.switches.refuses_sockets <= 1)
+        await stage.say(town.ann.id, town.dm(town.ann).id, "hello")
+        assert await town.until_answers(1) == ["echo: hello"]
 
 
 async def test_an_address_that_is_refused_is_asked_for_anew(

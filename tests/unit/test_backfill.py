@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from channels.core import backfill
 from channels.core.adapter import IntakeOutcome, QueueFull
 from channels.core.backfill import (
     PLACES_MAX,
@@ -120,6 +121,36 @@ async def test_what_was_said_earlier_comes_first_though_it_was_heard_later() -> 
         for text, place in (("1", "place"), ("3", "place"), ("9", "other"), ("2", "place"), ("4", "place")):
             listener.hear(live(text, place))
         await room.until_accepted(["1", "2", "3", "9", "4"])
+
+
+async def test_while_others_are_connected_a_message_is_read_back_with_what_came_before_it() -> None:
+    """What went to a connection that leads nowhere comes later, or never."""
+    room = Room()
+    async with room.listening() as listener:
+        listener.hear(live("1"))
+        await room.until_accepted(["1"])
+        room.history = ["1", "2", "3"]
+        listener.share(True)
+        listener.hear(live("3"))
+        await room.until_accepted(["1", "2", "3", "3"])
+        room.history.append("4")
+        listener.share(False)
+        listener.hear(live("5"))
+        await room.until_accepted(["1", "2", "3", "3", "5"])
+
+
+async def test_while_others_are_connected_what_is_not_heard_at_all_is_looked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(backfill, "SHARED_LOOK_EVERY_S", 0.01)
+    room = Room()
+    async with room.listening() as listener:
+        listener.hear(live("1"))
+        await room.until_accepted(["1"])
+        listener.share(True)
+        for said in ("2", "3"):
+            room.history.append(said)
+            await room.until_accepted(["1", "2", "3"][: int(said)])
 
 
 async def test_history_comes_before_the_first_live_message() -> None:
