@@ -182,7 +182,7 @@ async def test_two_machines_that_are_cut_apart(world: World) -> None:
 async def test_a_machine_that_is_cut_off_and_goes_on(world: World) -> None:
     """It takes itself for the one that listens and answers; when it is back, nothing that it did counts. People go on
     talking long after the other one has taken over: Slack still sends half of that to the one that is gone."""
-    await world.talk_during(world.other.unplug, for_s=2 * CUT_S)
+    await world.talk_during(world.other.unplug, for_s=1.5 * CUT_S)
     await world.answered()
     world.other.plug()
     await world.ledger.say_everywhere()
