@@ -102,12 +102,15 @@ class AccessService:
         grant = Grant(owner, GrantRole.ADMIN, code.name, self._clock.now_ms())
         is_owner = await self.book.put_owner(grant)
         await self.project()
+        if is_owner:
+            await self.bus.forget_pairing(owner)
         return is_owner
 
     # --- people
 
     async def grant(self, person: SessionKey, role: GrantRole, *, actor: str, reason: str = "") -> bool:
-        """Give a person a role, or block them. False: it was decided so before."""
+        """Give a person a role, or block them; who waited to be let in waits no more. False: it was decided so
+        before."""
         owner = person.owner
         if role is GrantRole.BLOCKED and owner in self._policy.admins:
             raise Declined(
@@ -117,6 +120,7 @@ class AccessService:
         why = clipped(self._clean(reason.strip()), REASON_CHARS_MAX)
         has_changed = await self.book.put_grant(Grant(owner, role, actor, self._clock.now_ms(), why))
         await self.project()
+        await self.bus.forget_pairing(owner)
         return has_changed
 
     async def revoke(self, person: SessionKey, *, actor: str) -> bool:

@@ -152,6 +152,13 @@ class Access:
         )
         return None if answer is None else SessionKey.parse(answer.decode())
 
+    async def forget_pairing(self, owner: SessionKey) -> None:
+        """Take back the code of one about whom it was decided otherwise."""
+        line, keys = self._shards.first.line, self._shards.first.keys
+        if code := await line.call("GET", of_owner := keys.pairing_of(str(owner))):
+            of_code = keys.pairing_code(code.decode())
+            await line.call_all([("DEL", of_owner, of_code), ("ZREM", keys.pairings, str(owner))])
+
     async def pairings(self) -> Sequence[Pairing]:
         """Return who waits, oldest first."""
         first = self._shards.first

@@ -72,7 +72,11 @@ async def test_a_role_is_named_the_same_way_everywhere_and_what_is_none_is_told_
 
 
 async def test_people_are_granted_blocked_and_forgotten(trivet: Trivet, bus: RedisBus) -> None:
+    for owner, code in ((ANN, "AAAAAAAA"), (BEN, "BBBBBBBB")):
+        await bus.access.ask_pairing(pairing(owner, code), ttl_s=60, pending_max=3)
     assert await trivet("access", "grant", "telegram:1", "admin") == "telegram:1 is admin now."
+    assert [each.owner for each in await bus.access.pairings()] == [BEN]
+    assert "no person waits" in await trivet("pair", "AAAAAAAA")
     assert await trivet("access", "block", "discord:2", "sells watches") == "discord:2 is blocked now."
     assert (await bus.access.view(BEN)).granted == "blocked"
     listed = await trivet("access")

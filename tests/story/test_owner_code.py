@@ -42,6 +42,7 @@ async def test_who_sends_it_first_is_admin(
     bus: RedisBus, sqlite_store: Store, tmp_path: Path, said: str, rule: StrangerRule
 ) -> None:
     async with street_of(bus, sqlite_store, tmp_path, with_code(default=rule)) as street:
+        await street.ask(ANN, "hello")
         assert OWNER in await street.ask(ANN, said)
         assert "Nobody waits" in await street.ask(ANN, "/pair list")
         [line] = await sqlite_store.sub_types.audit(limit=9)
