@@ -120,7 +120,7 @@ COMMANDS: Final[Sequence[CommandSpec]] = (
     ),
     CommandSpec(
         "role",
-        "what a person may be",
+        "give a person a role",
         "person and role",
         role=GrantRole.ADMIN,
         only_private=True,
