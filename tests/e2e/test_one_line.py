@@ -11,7 +11,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+from gateway.config import load_settings
 from gateway.contracts.sessions import GrantRole
+from gateway.ops.doctor import CheckState
+from gateway.ops.doctor.checks import check_channels
 from gateway.store import open_store
 from tests.parts.ports import LOOPBACK, free_port
 from tests.parts.product import Product, clean_environment, emulated_platforms
@@ -77,6 +80,10 @@ async def test_a_bot_is_there_and_who_sends_the_code_first_is_its_admin(product:
     await store.close()
     assert (str(grant.key), grant.role) == (f"telegram:{ada.person.id}", GrantRole.ADMIN)
     assert code[1].replace("-", "") not in product.log.replace(code[0], "").replace(link[0], "")
+    [told] = await check_channels(load_settings(None, {"TRIVET_HTTP__PORT": str(product.port)}).settings)
+    assert (told.state, told.seen.partition("; ")[0]) == (CheckState.WARNING, "none is configured here")
+    assert f"the Trivet that runs at {LOOPBACK}:{product.port} is ready" in told.seen
+    assert "`trivet init` writes tokens and model" in told.remedy
 
 
 @pytest.mark.long

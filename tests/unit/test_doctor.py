@@ -20,6 +20,7 @@ from gateway.config.limits import GUEST_TOKENS, GUEST_USD, OWNER_DISK_MB, POT_TO
 from gateway.key_files import REDIS_PASSWORD_FILE, redis_password
 from gateway.ops.doctor import CheckResult, CheckState, as_table, is_healthy, ok, warning, wrong
 from gateway.ops.doctor.checks import (
+    check_channels,
     check_confinement,
     check_data_dir,
     check_database,
@@ -82,6 +83,15 @@ async def test_a_port_in_use_is_wrong_and_a_free_one_is_not() -> None:
         taken = await check_ports(settings_of(environ))
     assert [finding.state for finding in taken] == [CheckState.WRONG]
     assert [finding.state for finding in await check_ports(settings_of(environ))] == [CheckState.OK]
+
+
+async def test_without_a_channel_and_without_a_running_trivet_nothing_can_start() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        environ = {"TRIVET_HTTP__PORT": str(server.getsockname()[1])}
+    [found] = await check_channels(settings_of(environ))
+    assert (found.state, found.seen) == (CheckState.WRONG, "none is configured")
+    assert "`trivet init`" in found.remedy
+    assert await check_channels(settings_of(TELEGRAM)) == []
 
 
 async def test_the_webhooks_have_an_address_of_their_own() -> None:

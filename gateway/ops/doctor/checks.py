@@ -27,7 +27,7 @@ from gateway.ops.doctor import CheckResult, ok, warning, wrong
 from gateway.ops.doctor.platforms import check_platforms
 from gateway.packages import PluginKind, PluginPart, parts_of
 from gateway.plugins import call, load_part
-from gateway.preflight import check_port_free, http_get, said_by_agent
+from gateway.preflight import at, check_port_free, http_get, said_by_agent
 from gateway.public_web import is_on_public_web, resolved
 from gateway.scrub.own_rules import load_rules, read_rules
 from gateway.scrub.rules import engine_name
@@ -42,6 +42,7 @@ _CONFINEMENT: Final = "confinement"
 _CONFINEMENT_S: Final = 60.0  # it tries up to four things, each for up to ten seconds
 _TRIAL: Final = "agent.trial"
 _TRIAL_S: Final = 90.0  # the start of the process, and what it gives each model: they are asked at the same time
+_READY_S: Final = 15.0  # the first request starts the admin role
 _PLUGIN_S: Final = 10.0  # for the check of one channel, as long as a platform of ours has
 _MOUNTS: Final = Path("/proc/self/mounts")
 _OVER_THE_NETWORK: Final = frozenset(
@@ -55,12 +56,23 @@ def check_configuration(loaded: Loaded) -> Iterator[CheckResult]:
     yield ok("configuration", str(loaded.path) if loaded.path else "no file: defaults and environment")
     for sentence in loaded.warnings:
         yield warning("configuration", sentence, "see above")
-    if not loaded.settings.channels.enabled_names:
-        yield wrong(
-            "channels",
-            "none is configured",
-            "set channels.telegram.token, channels.discord.token or channels.slack.bot_token and .app_token",
-        )
+
+
+async def check_channels(settings: Settings) -> list[CheckResult]:
+    """Check that a channel is configured. `trivet up --telegram TOKEN` writes no configuration, so where there is none
+    a Trivet that runs here is asked how it is; which tokens and which model it was given stays unknown."""
+    if settings.channels.enabled_names:
+        return []
+    name, http = "channels", settings.http
+    answer = await http_get(http.host, http.port, "/readyz", timeout_s=_READY_S)
+    if answer is None or "reasons" not in answer.body:
+        remedy = "set channels.telegram.token, channels.discord.token or channels.slack.bot_token and .app_token"
+        return [wrong(name, "none is configured", f"run `trivet init`, or {remedy}")]
+    running = f"none is configured here; the Trivet that runs at {at(http.host, http.port)}"
+    if answer.body["reasons"]:
+        return [wrong(name, f"{running} is not ready: {'; '.join(answer.body['reasons'])}", "see `trivet status`")]
+    remedy = "`trivet init` writes tokens and model to trivet.toml, which the next start and this check read"
+    return [warning(name, f"{running} is ready, by what it was given at its start", remedy)]
 
 
 def check_data_dir(settings: Settings) -> CheckResult:
@@ -464,6 +476,7 @@ async def examine(loaded: Loaded, environ: Mapping[str, str], *, is_offline: boo
         )
     return [
         *check_configuration(loaded),
+        *await check_channels(settings),
         check_data_dir(settings),
         check_disk(settings),
         *await check_redis(settings),
