@@ -61,7 +61,7 @@ def inline(page: str) -> list[str]:
 def terminal_commands(texts: Iterable[str]) -> Iterator[list[str]]:
     """Yield the words that follow `trivet` in every command among the texts."""
     for text in texts:
-        for part in re.split(r"&& | \| | exec admin ", text.partition("  #")[0]):
+        for part in re.split(r"&& | \| | > | exec admin ", text.partition("  #")[0]):
             program, _, words = part.removeprefix("$ ").removeprefix("sudo -u trivet ").strip().partition(" ")
             if words and program in PROGRAMS:
                 yield shlex.split(words)

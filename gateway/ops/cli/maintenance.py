@@ -374,9 +374,14 @@ def demo(
     headless: Annotated[
         bool, typer.Option("--headless", help="Play scripted conversations, print them, check every reply.")
     ] = False,
+    emulators: Annotated[
+        bool,
+        typer.Option("--emulators", help="Only the platforms, for a Trivet of your own; prints the settings for it."),
+    ] = False,
 ) -> None:
     """Try everything on emulated platforms: no account, no key, no network."""
-    become("gateway.ops.demo", *(("--headless",) if headless else ()))
+    kinds = {"--headless": headless, "--emulators": emulators}
+    become("gateway.ops.demo", *(kind for kind, is_asked in kinds.items() if is_asked))
 
 
 async def _exported(loaded: Loaded, owner: SessionKey) -> bytes:

@@ -1,24 +1,27 @@
-"""The composition root of `trivet demo [--headless]`."""
+"""The composition root of `trivet demo [--headless | --emulators]`."""
 
 from __future__ import annotations
 
 import asyncio
 import re
+import shlex
 import signal
 import sys
 from collections.abc import Callable, Container, Coroutine, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from pathlib import Path
 from typing import Any, Final, TypeAlias
 from urllib.parse import quote
 
 import httpx
 
 from gateway.config import SCRIPTED_MODEL
-from gateway.ops.demo.rig import DemoPorts, Rig, demo_rig
+from gateway.ops.demo.rig import DemoPorts, Rig, demo_rig, emulators_alone
 from gateway.process import EXIT_FAILED, EXIT_OK, run_to_exit
 
 HEADLESS: Final = "--headless"
+EMULATORS: Final = "--emulators"
 TRIES: Final = (
     {"topic": "What it can show", "text": "help"},
     {"topic": "Memory", "text": "remember my boat is called Teal Heron"},
@@ -42,7 +45,8 @@ _SCRIPTED: Final = {
 
 def main() -> None:
     """Run one kind of demo; the exit code says whether every reply came."""
-    kind = _play_headless if HEADLESS in sys.argv[1:] else _open_playground
+    asked = sys.argv[1:]
+    kind = _play_headless if HEADLESS in asked else _serve_emulators if EMULATORS in asked else _open_playground
     sys.exit(asyncio.run(_until_stopped(kind())))
 
 
@@ -64,6 +68,16 @@ async def _open_playground() -> int:
             _write(f"Dashboard: {rig.board_url} (sign in with {rig.admin_token})")
             _write(f"Model: {rig.model}. Press Ctrl-C to end.")
             await rig.reset.wait()
+
+
+async def _serve_emulators() -> int:
+    """Write the settings to standard output, so that a shell can read them from a file, and the rest to a person."""
+    async with emulators_alone(Path.cwd() / "emulated") as (playground_url, settings):
+        for name, value in settings.items():
+            _write(f"export {name}={shlex.quote(value)}")
+        sys.stderr.write(f"Playground: {playground_url}\n")
+        sys.stderr.write("Read the settings in another shell and start `trivet up` there. Press Ctrl-C to end.\n")
+        return await asyncio.get_running_loop().create_future()
 
 
 async def _until_stopped(demo: Coroutine[Any, Any, int]) -> int:

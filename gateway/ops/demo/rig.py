@@ -76,6 +76,35 @@ class DemoPorts:
     webhooks: int = field(default_factory=lambda: free_port(_HOST))
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
 
+    @property
+    def admin_url(self) -> str:
+        return f"http://{_HOST}:{self.admin}"
+
+    def told(self) -> dict[str, str]:
+        """Return what the playground has to know of the operator's API."""
+        return {"TRIVET_DEMO_ADMIN_URL": self.admin_url, "TRIVET_DEMO_ADMIN_TOKEN": self.token}
+
+
+@contextlib.asynccontextmanager
+async def emulators_alone(folder: Path) -> AsyncIterator[tuple[str, Mapping[str, str]]]:
+    """Run the emulators for a Trivet that somebody starts beside them. Yields the playground's address, and the
+    settings which take that Trivet there, away from real bots; its data is in `folder`, apart from a real one's."""
+    ports = DemoPorts()
+    async with _emulators(for_channels(process_environment(), ports.told()), {}, {}, ports.page) as (_, platforms):
+        yield (
+            str(platforms["playground"]),
+            {
+                "TRIVET_DATA_DIR": str(folder),
+                "TRIVET_DATABASE__URL": f"sqlite+aiosqlite:///{folder}/trivet.db",
+                "TRIVET_HTTP__PORT": str(ports.admin),
+                "TRIVET_HTTP__ADMIN_TOKEN": ports.token,
+                "TRIVET_CHANNELS__TELEGRAM__MODE": "polling",
+                "TRIVET_CHANNELS__SLACK__MODE": "socket",
+                "TRIVET_CHANNELS__DISCORD__INTERACTIONS": "gateway",
+                **_channel_settings({name: platforms[name] for name in ("telegram", "discord", "slack")}),
+            },
+        )
+
 
 @contextlib.asynccontextmanager
 async def demo_rig(
@@ -86,8 +115,7 @@ async def demo_rig(
 
     Raises `DemoFailed` when it does not come up."""
     ports = ports or DemoPorts()
-    port, webhook_port, token = ports.admin, ports.webhooks, ports.token
-    admin_url = f"http://{_HOST}:{port}"
+    port, webhook_port, token, admin_url = ports.admin, ports.webhooks, ports.token, ports.admin_url
     environ = process_environment()
     with tempfile.TemporaryDirectory(prefix="trivet-demo-", ignore_cleanup_errors=True) as folder:
         model = _model(environ | dict(extra))
@@ -96,7 +124,7 @@ async def demo_rig(
             "tries": list(tries) if is_scripted else [],
             "orders": [order for order in ORDERS if is_scripted or order != "cut-model"],
         }
-        told = {"TRIVET_DEMO_ADMIN_URL": admin_url, "TRIVET_DEMO_ADMIN_TOKEN": token, "TRIVET_DEMO": json.dumps(shown)}
+        told = ports.told() | {"TRIVET_DEMO": json.dumps(shown)}
         calls = {name: f"http://{_HOST}:{webhook_port}/webhooks/{name}" for name in _calling(environ)}
         no_file = Path(folder) / "trivet.toml"
         no_file.touch()  # plug-ins are those of the environment, as all that a demo is told
