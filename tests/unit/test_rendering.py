@@ -12,6 +12,7 @@ from gateway.ops.admin.rendering import (
     markdown,
     number,
     short,
+    span_bars,
     span_line,
     usage_by,
     waiting_line,
@@ -90,6 +91,12 @@ def test_hours_without_cost_have_their_place() -> None:
     assert drawn.count("<g>") == 24
     assert drawn.count("<rect") == 1
     assert "<title>13:00 UTC: $0.50</title>" in drawn
+
+
+def test_no_scale_of_what_is_counted_has_halves() -> None:
+    spans = [{"at": "2026-11-27T13:00:00Z", "answers": 1, "failures": 0}]
+    assert "<span>1</span><span></span><span>0</span>" in span_bars(spans, "answers", "failures")
+    assert "<span>$0.50</span>" in hour_bars([{"at": "2026-11-27T13:00:00Z", "cost": 1.0}], NOW_MS)
 
 
 def test_usage_is_summed_by_user_and_by_day() -> None:

@@ -239,9 +239,8 @@ def _framed(drawn: str, top: float, say: Callable[[float], str], first: str, las
     grid = "".join(f'<line class="grid" x1="0" x2="{_WIDTH}" y1="{y}" y2="{y}"/>' for y in (0, half, _HEIGHT))
     svg = f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" preserveAspectRatio="none">{grid}{drawn}</svg>'
     across = f"<span>{escape(first)}</span><span>{escape(last)}</span>"
-    scale = (
-        f'<div class="scale up"><span>{escape(say(top))}</span><span>{escape(say(top / 2))}</span><span>0</span></div>'
-    )
+    middle = "" if say in (number, short) and top == 1 else say(top / 2)  # nothing that is counted comes in halves
+    scale = f'<div class="scale up"><span>{escape(say(top))}</span><span>{escape(middle)}</span><span>0</span></div>'
     drawn = f'<div class="plot" aria-hidden="true">{scale}{svg}<div class="scale across">{across}</div></div>'
     return Markup(drawn)  # noqa: S704 - numbers of ours, and words that were escaped above
 
