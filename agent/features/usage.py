@@ -18,6 +18,7 @@ from agent.models.metering import Planned
 from agent.texts import PricesOf, next_message_text
 from gateway.access import AccessService
 from gateway.bus.operator import Operator
+from gateway.config import SCRIPTED_MODEL
 from gateway.config.limits import LimitSettings
 from gateway.contracts import budgets
 from gateway.contracts.access import Rate
@@ -213,7 +214,7 @@ class Meter:
         self.terms = terms
         self.clock = clock
         self.background = BackgroundTasks()
-        self._unpriced: set[str] = set()
+        self._unpriced = {SCRIPTED_MODEL}  # nobody need be told that it costs nothing
         self.near: set[SessionKey] = set()  # whose last call left little of a cap
 
     async def admit(self, owner: SessionKey, plan: Callable[[], Planned]) -> PaidCall | None:
