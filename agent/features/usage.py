@@ -182,8 +182,8 @@ def _tokens(count: int, words: Words) -> CleanText:
 
 
 def _usd(dollars: float, words: Words) -> str:
-    """Format dollars: with two places for amounts in dollars, with four for amounts in cents."""
-    return f"${words.number(dollars, 2 if dollars >= 1 else 4)}"
+    """Format dollars: with two places for amounts in dollars and for nothing, with four for amounts in cents."""
+    return f"${words.number(dollars, 4 if 0 < dollars < 1 else 2)}"
 
 
 # Daily limits: who may still ask a model today, who is told that little is left.

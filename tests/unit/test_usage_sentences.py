@@ -56,6 +56,7 @@ def test_usage_shows_limits_where_there_are_some() -> None:
     assert "**This month**: 2,357 tokens (100 of them cached), $1.50, 2 turns" in text
     assert text.index("- turn: 2,345 tokens") < text.index("- title: 12 tokens, $0.0002")
     unlimited = usage_text(Day(Amounts(), Caps(), RESET_MS), {}, ENGLISH, now_ms=NOW_MS)
+    assert "- cost: $0.00\n" in unlimited
     assert "limits" not in unlimited
     assert " of " not in unlimited
 
