@@ -53,10 +53,15 @@ EXTRAS: Final = {
 """The package that a platform or a kind of database needs, and the extra that brings it, where there is one."""
 
 
+def is_installed(needed: str) -> bool:
+    """Tell whether the package of a platform or of a kind of database is there."""
+    return needed not in EXTRAS or importlib.util.find_spec(EXTRAS[needed][0]) is not None
+
+
 def check_installed(needed: str, setting: str) -> None:
     """Raise `ConfigError` when `setting` wants a platform or a kind of database whose package is not installed."""
-    package, extra = EXTRAS.get(needed, ("", ""))
-    if package and importlib.util.find_spec(package) is None:
+    if not is_installed(needed):
+        package, extra = EXTRAS[needed]
         raise ConfigError(
             f"{setting} needs the package {package}, which a light installation does without: install "
             f"`trivet[{extra}]`, or all by `make install`"

@@ -23,7 +23,7 @@ from typing import Any, Final
 import httpx
 
 from gateway.config import SCRIPTED_MODEL, load_settings, own_hosts, process_environment
-from gateway.config.derived import found_provider
+from gateway.config.derived import found_provider, is_installed
 from gateway.contracts.errors import ConfigError, TrivetError
 from gateway.contracts.ids import MODEL_AWAY
 from gateway.ops.supervisor.plan import UpOptions, for_channels, python_module
@@ -91,6 +91,7 @@ async def emulators_alone(folder: Path) -> AsyncIterator[tuple[str, Mapping[str,
     settings which take that Trivet there, away from real bots; its data is in `folder`, apart from a real one's."""
     ports = DemoPorts()
     async with _emulators(for_channels(process_environment(), ports.told()), {}, {}, ports.page) as (_, platforms):
+        platforms.pop("roles")
         yield (
             str(platforms["playground"]),
             {
@@ -101,7 +102,7 @@ async def emulators_alone(folder: Path) -> AsyncIterator[tuple[str, Mapping[str,
                 "TRIVET_CHANNELS__TELEGRAM__MODE": "polling",
                 "TRIVET_CHANNELS__SLACK__MODE": "socket",
                 "TRIVET_CHANNELS__DISCORD__INTERACTIONS": "gateway",
-                **_channel_settings({name: platforms[name] for name in ("telegram", "discord", "slack")}),
+                **_channel_settings({name: keys for name, keys in platforms.items() if is_installed(name)}),
             },
         )
 
