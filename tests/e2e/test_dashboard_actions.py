@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 
 import pytest
 import pytest_asyncio
@@ -184,13 +185,51 @@ async def test_everything_of_a_person_is_exported_and_erased(page: Page, product
     assert ("user.erase", "erased") in await audited(product)
 
 
-async def test_somebody_is_let_in_by_his_key(page: Page, product: Product) -> None:
-    gus = product.chat("telegram", "Gus")
+async def test_somebody_is_let_in_by_the_key_or_by_the_code_that_the_bot_told(page: Page, product: Product) -> None:
+    gus, ivy = product.chat("telegram", "Gus"), product.chat("telegram", "Ivy")
+    code = re.search(r"\b[A-Z0-9]{8}\b", await ivy.ask("let me in"))
+    assert code is not None
     await page.goto("/people")
     await page.get_by_text("Let in somebody by a code or a key").click()
     await page.get_by_label("Key", exact=True).fill(key_of(gus))
     await press(page, page.get_by_role("button", name="Give the role"), f"{key_of(gus)} is member now.")
     await gus.ask("say at once", "at once")
+    await page.get_by_text("Let in somebody by a code or a key").click()
+    await page.get_by_label("Code").fill(code[0].lower())
+    await press(page, page.locator("details").get_by_role("button", name="Let in"), "Ivy is let in.")
+    await ivy.ask("say by code", "by code")
+
+
+async def test_what_is_looked_for_is_found_and_nothing_else(page: Page, product: Product) -> None:
+    """By each field of each page that has some."""
+    joy = await member(page, product, "Joy")
+    rows = page.get_by_role("table").first.locator("tbody tr")
+    tomorrow = (datetime.now(UTC) + timedelta(days=1)).date().isoformat()
+
+    async def look(path: str, field: str, value: str, button: str = "Show") -> None:
+        await page.goto(path)
+        await page.get_by_label(field).fill(value)
+        await page.get_by_role("search").get_by_role("button", name=button).click()
+
+    for field, found, missed in (("Channel", "telegram", "slack"), ("To", tomorrow, "2020-01-01")):
+        await look("/sessions", field, missed, "Search")
+        await expect(page.get_by_text("No conversation is like that.")).to_be_visible()
+        await look("/sessions", field, found, "Search")
+        await expect(page.get_by_role("table", name="Conversations")).to_contain_text("Joy")
+    await look("/sessions", "From", tomorrow, "Search")
+    await expect(page.get_by_text("No conversation is like that.")).to_be_visible()
+    await look("/audit", "About", f"user:{key_of(joy)}")
+    await expect(rows).to_have_count(1)
+    await expect(rows).to_contain_text("access.grant")
+    await page.goto("/logs")
+    lines = page.locator(".lines li:not([data-level=warning], [data-level=error], [data-level=critical])")
+    await expect(lines.first).to_be_visible()
+    await page.get_by_label("From").select_option("warning")
+    await page.get_by_role("button", name="Show").click()
+    await expect(lines).to_have_count(0)
+    for path, told in (("/models", "demo/scripted"), ("/skills", "built in")):
+        await page.goto(path)
+        await expect(rows.first).to_contain_text(told)
 
 
 async def test_what_is_refused_is_said_and_changes_nothing(page: Page, product: Product) -> None:
