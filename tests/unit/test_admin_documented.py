@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from gateway.ops.admin.http import Malformed, Refusal
 from gateway.store import Store
 from tests.parts.operator_api import app_of, client_of
 
+ROOT = Path(__file__).parents[2]
 OPEN = {"/healthz", "/readyz"}
 HOSTILE = ("none", "telegram:1", "a%00b", "%2e%2e", "\N{SNOWMAN}", "x" * 3_000)
 QUERIES: tuple[dict[str, str], ...] = (
@@ -32,6 +35,14 @@ def routes(documented: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any
 @pytest.fixture
 def documented(sqlite_store: Store, bus: RedisBus) -> dict[str, Any]:
     return app_of(sqlite_store, bus).openapi()
+
+
+def test_every_action_of_the_dashboard_is_pressed_in_a_browser_by_a_test() -> None:
+    pages = (ROOT / "gateway/ops/admin/pages").glob("*.html")
+    offered = {label for page in pages for label in re.findall(r'\bact\("([^"]+)"', page.read_text("utf-8"))}
+    pressed = (ROOT / "tests/e2e/test_dashboard_actions.py").read_text("utf-8")
+    assert len(offered) > 20
+    assert [label for label in offered if f'name="{label}"' not in pressed] == []
 
 
 def test_every_route_but_health_asks_for_the_token_and_says_so(documented: dict[str, Any]) -> None:
