@@ -77,7 +77,8 @@ async def _serve_emulators() -> int:
             _write(f"export {name}={shlex.quote(value)}")
         sys.stderr.write(f"Playground: {playground_url}\n")
         sys.stderr.write("Read the settings in another shell and start `trivet up` there. Press Ctrl-C to end.\n")
-        return await asyncio.get_running_loop().create_future()
+        await asyncio.Event().wait()  # until somebody ends it
+    return EXIT_OK
 
 
 async def _until_stopped(demo: Coroutine[Any, Any, int]) -> int:
