@@ -107,7 +107,7 @@ def _of_reply(reply: DeliveryProgress, record: DeliveryRecord) -> Iterator[Hop]:
     if record.published_at_ms:
         yield Hop(record.published_at_ms, "published", reply.reply_id)
     if record.begun_at_ms:
-        yield Hop(record.begun_at_ms, "sending", f"{reply.reply_id}, {record.attempt + 1} attempts")
+        yield Hop(record.begun_at_ms, "sending", f"{reply.reply_id}, attempt {record.attempt + 1}")
     if record.updated_at_ms:
         parts = f"{record.next_chunk} of {record.chunks} messages {' '.join(record.platform_ids)}".rstrip()
         marked = f", {len(record.marked)} marked as perhaps repeated" if record.marked else ""
