@@ -38,15 +38,15 @@ class IdentityFiles:
     """Reads the files in their order; text about one user is in that user's prompts only."""
 
     def __init__(self, workspace: Path, users: Path, scrubber: Scrubber) -> None:
-        self._workspace = workspace
+        self._paths = {name: workspace / name for name in IDENTITY_FILES}
         self._users = users
         self._files = EditableFiles(lambda _path, text: scrubber.scrub(text.strip()), chars_max=IDENTITY_FILE_CHARS_MAX)
 
     def texts(self, owner: SessionKey) -> Iterator[CleanText]:
         """Yield what the files say to `owner`; missing and empty ones are left out. The user's own `USER.md` follows
         the operator's, and the shield has the last word."""
-        for name in IDENTITY_FILES:
-            yield from filter(None, (self._files.read(self._workspace / name),))
+        for name, path in self._paths.items():
+            yield from filter(None, (self._files.read(path),))
             if name == ABOUT_THE_USER:
                 folder = user_folder(self._users, owner)
                 yield from filter(None, (self._files.read(folder / name, within=folder),))

@@ -112,6 +112,8 @@ def prune_pass(
     are made again from the transcript, always with the same outcome, so that nothing has to be stored and the beginning
     of the prompt changes with a new pass only. `counted_seq` is the last entry of the prompt that the provider has
     counted; passes after it have saved what that count still holds."""
+    if all(entry.role is not Role.TOOL for entry in view):
+        return Pruned(tuple(view), 0)
     said = list(said_in(view))
     summary = list(view[: len(view) - len(said)])
     names = _tool_names(said)

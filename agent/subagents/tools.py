@@ -10,7 +10,7 @@ whichever process. Where no turn can yield (under another engine) the call itsel
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
@@ -87,7 +87,7 @@ class DelegationTools:
         *,
         limit_s: float,
         models: Sequence[str],
-        usable: Callable[[ToolContext], Container[str]],
+        usable: Callable[[ToolContext], frozenset[str]],
     ) -> None:
         self._agents = agents
         self._book = book
@@ -98,16 +98,20 @@ class DelegationTools:
         self._usable = usable
         self._types: SubTypes = {}
         self._inline = cache(self._describe_inline)
+        self._able = cache(self._able_with)
 
     def offered(self, context: ToolContext) -> SubTypes:
         """Return the types that have the tools for their purpose in this context."""
-        usable = self._usable(context)
+        return self._able(self._usable(context))
+
+    def _able_with(self, usable: frozenset[str]) -> SubTypes:
         return {name: row for name, row in self._types.items() if row.is_able(usable)}
 
     def tools(self, types: SubTypes) -> tuple[Tool, ...]:
         """Build the tools; `types` are those from which the model may choose, each where it is `offered`."""
         self._types = types
         self._inline.cache_clear()
+        self._able.cache_clear()
         # One may wait for its turn, too: what ends that is the limit of the turn, or of the sub-agent, that waits.
         waits_s = max(self._limit_s, limits.TURN_TIMEOUT_S) + limits.SUBAGENT_GRACE_S
         choice = _order_schema(types, self._models, self._limit_s)

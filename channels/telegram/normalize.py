@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from typing import Final
 
 from channels.core.message import (
@@ -32,6 +33,8 @@ from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import AttachmentKind, ControlKind, QuoteKind
 
 # Where a Telegram answer goes: the part of a `ReplyAddress` that only this channel reads.
+
+_TARGETS_KEPT: Final = 1_024  # one message's is read some six times on its way
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,7 @@ def make_target(target: TelegramTarget) -> str:
     return canonical(asdict(target) | {"is_unnamed": target.is_unnamed or None})
 
 
+@lru_cache(maxsize=_TARGETS_KEPT)
 def parse_target(target: str) -> TelegramTarget:
     """Read what `make_target` wrote. Raises `BadEnvelope`."""
     fields = target_fields(target)

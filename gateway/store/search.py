@@ -101,6 +101,8 @@ def _terms(text: str) -> Iterator[str]:
 
 
 def _folded(text: str) -> str:
+    if text.isascii():
+        return text.lower()
     plain = "".join(char for char in unicodedata.normalize("NFKD", text.casefold()) if not unicodedata.combining(char))
     return unicodedata.normalize("NFC", plain)
 

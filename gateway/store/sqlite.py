@@ -19,9 +19,8 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
 import aiosqlite
@@ -63,17 +62,9 @@ _DIALECT: Final[Dialect] = pysqlite.dialect()
 _REQUIRED: Final = object()
 
 Parameters = Mapping[str, Any]
-_Process = Callable[[Any], Any]
-
-
-@dataclass(frozen=True, slots=True)
-class _Bind:
-    """The source of one `?` of a statement: the parameter `name`, or of a list its element `index`."""
-
-    name: str
-    default: Any
-    process: _Process | None
-    index: int | None = None
+_Bind: TypeAlias = tuple[str, Any, Callable[[Any], Any] | None, int | None]
+"""The source of one `?` of a statement: the parameter of a name, or else a default, made fit for SQLite by a function;
+of a list, the element with an index."""
 
 
 class _Plan:
@@ -95,13 +86,13 @@ class _Plan:
         """Return the statement's text and its values in order. Raises `StoreError` if one is missing."""
         sql, binds = self._expanded(statement, parameters) if self._expanding else (self.sql, self._binds)
         values = []
-        for bind in binds:
-            value = parameters.get(bind.name, bind.default)
+        for name, default, process, index in binds:
+            value = parameters.get(name, default)
             if value is _REQUIRED:
-                raise StoreError(f"a statement lacks its parameter {bind.name}")
-            if bind.index is not None:
-                value = value[bind.index]
-            values.append(value if bind.process is None else bind.process(value))
+                raise StoreError(f"a statement lacks its parameter {name}")
+            if index is not None:
+                value = value[index]
+            values.append(value if process is None else process(value))
         return sql, values
 
     def _expanded(self, statement: Executable, parameters: Parameters) -> tuple[str, list[_Bind]]:
@@ -125,7 +116,7 @@ def _bind(compiled: Any, name: str, index: int | None = None) -> _Bind:
     parameter = compiled.binds[name]
     default = _REQUIRED if parameter.required else parameter.effective_value
     process = parameter.type.dialect_impl(_DIALECT).bind_processor(_DIALECT)
-    return _Bind(parameter.key, default, process, index)
+    return parameter.key, default, process, index
 
 
 def _expanded(compiled: Any, given: Parameters) -> tuple[str, list[_Bind]]:
