@@ -293,20 +293,27 @@ class PaidCall:
             raise BudgetSpent(refusal.measure, reset_at_ms=reset_at_ms, is_everybodys=refusal.is_everybodys)
 
     async def settle(self, cost: budgets.Amounts) -> None:
-        """Write what it cost. A database that is away does not cost the answer: the reservation expires."""
+        """Write what it cost. An owner without caps, whom nothing is told of, does not wait for it."""
+        if self._own.are_open:
+            self.settle_soon(cost)
+        else:
+            await self._settle(cost)
+            self._is_settled = True
+
+    async def _settle(self, cost: budgets.Amounts) -> None:
+        """Settle. A database that is away does not cost the answer: the reservation expires."""
         try:
             spent = await self._meter.ledger.settle(self._reservation, cost)
             is_near = self._own.reached_by(spent, percent=WARNED_PERCENT)
             (self._meter.near.add if is_near else self._meter.near.discard)(self._reservation.owner)
         except StoreError as error:
             _log.warning("limits.not_settled", reason=str(error))
-        self._is_settled = True
 
     def settle_soon(self, cost: budgets.Amounts) -> None:
         """Settle in the background, at most once."""
         if not self._is_settled:
             self._is_settled = True
-            self._meter.background.start(self.settle(cost))
+            self._meter.background.start(self._settle(cost))
 
 
 # The usage of a person today, for /usage and the notes on limits.

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import count
 from random import Random
 from typing import Final
 
 import pytest
 
+from agent.features.usage import Meter
+from agent.models.metering import Planned
+from gateway.clock import SystemClock
 from gateway.contracts.budgets import DAY_MS, Amounts, BudgetRefusal, Caps, Measure, Reservation
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.sessions import Usage, UsagePurpose
@@ -21,6 +24,17 @@ NOW_MS: Final = DAY * DAY_MS + 1_000
 LATER_MS: Final = NOW_MS + 60_000
 OPEN: Final = Caps()
 _numbers = count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class SameCaps:
+    """`agent.features.usage.DailyTerms` that are the same for everybody."""
+
+    own: Caps
+    pot: Caps
+
+    async def caps_of(self, _owner: SessionKey) -> Caps:
+        return self.own
 
 
 def claim(
@@ -53,6 +67,19 @@ async def test_a_reserve_larger_than_what_is_left_is_refused_and_leaves_no_trace
     assert await spent(store) in (None, Amounts())
     assert await reserved(store, claim(100, turn_id="t1"), Caps(tokens=100, turns=1)) is None
     assert await spent(store) == Amounts(tokens=100, turns=1)
+
+
+@pytest.mark.parametrize(("own", "waits"), [(OPEN, False), (Caps(tokens=100), True)])
+async def test_only_an_owner_with_caps_waits_for_a_settlement(store: Store, own: Caps, waits: bool) -> None:
+    meter = Meter(store.spending, SameCaps(own, pot=Caps(tokens=1_000)), SystemClock())
+    call = await meter.admit(ANN, lambda: Planned("m", Amounts(tokens=60), is_priced=True, for_s=60.0))
+    assert call is not None
+    settling = asyncio.create_task(call.settle(Amounts(tokens=20)))
+    await asyncio.sleep(0)  # it begins
+    assert settling.done() is not waits
+    await settling
+    await meter.aclose()
+    assert await meter.spent(ANN) == Amounts(tokens=20)
 
 
 async def test_a_settlement_is_counted_once(store: Store) -> None:

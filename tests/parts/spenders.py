@@ -150,8 +150,8 @@ async def _serve(database_url: str, model_url: str, calls: int) -> None:
         meter = Meter(store.spending, _ForGuests(LimitSettings.model_validate(said)), clock)
         key = SessionKey.parse(owner)
         done = await asyncio.gather(*(_spend(client, meter, key, clock.new_id()) for _ in range(calls)))
-        print(sum(done), flush=True)
         await meter.aclose()
+        print(sum(done), flush=True)
     await client.close()
     await store.close()
 
