@@ -10,11 +10,6 @@ import secrets
 from collections.abc import Mapping
 from typing import Final
 
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-
 from gateway.config import Loaded, Settings, placeholder_key, vault_key
 from gateway.contracts.messages import SealedSecret, SecretName
 from gateway.scrub import Scrubber
@@ -38,8 +33,15 @@ class Seal:
     """Seals and opens under one key, given as a text that nobody can guess."""
 
     def __init__(self, key: str) -> None:
+        # Two megabytes of each process, and most installations have no vault.
+        from cryptography.exceptions import InvalidTag  # noqa: PLC0415
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415
+        from cryptography.hazmat.primitives.hashes import SHA256  # noqa: PLC0415
+        from cryptography.hazmat.primitives.kdf.hkdf import HKDF  # noqa: PLC0415
+
         derived = HKDF(SHA256(), _KEY_BYTES, salt=None, info=_PURPOSE).derive(key.encode())
         self._cipher = AESGCM(derived)
+        self._invalid = (InvalidTag, ValueError)
 
     def sealed(self, name: SecretName, secret: str, *, expires_at_ms: int) -> SealedSecret:
         """The secret, readable under this name and time only."""
@@ -52,7 +54,7 @@ class Seal:
         nonce, content = kept.sealed[:_NONCE_BYTES], kept.sealed[_NONCE_BYTES:]
         try:
             plain = self._cipher.decrypt(nonce, content, _bound_to(kept.name, kept.expires_at_ms))
-        except (InvalidTag, ValueError) as error:
+        except self._invalid as error:
             raise Unreadable from error
         return plain.decode(errors="surrogatepass")
 
