@@ -28,10 +28,10 @@ from agent.subagents.catalog import Catalog, SubType
 from agent.subagents.dispatcher import SubagentFactory, SubAgents, TaskWatch
 from agent.subagents.parent import ChildRunner, ParentServices
 from agent.subagents.runs import Dispatcher, OrderRefused, Rights, RunRegistry, SubOrder
-from agent.subagents.sandbox import find_confinement
+from agent.subagents.sandbox import AUTO, find_confinement
 from agent.subagents.steps import Conclusion, Ended, StepOrder, Strategy, heading, prompt_of, shares, shown, size
 from agent.subagents.strategies import DESCRIPTION, schema, strategy_of
-from agent.subagents.supervisor import Supervisor
+from agent.subagents.supervisor import ChildEnding, ChildOrder, Host, Supervisor
 from agent.subagents.tools import CATEGORY, CatalogFollower, DelegationTools, WaitTool
 from agent.tools.arguments import without_bounds
 from agent.tools.files.workspace import Workspaces
@@ -378,7 +378,10 @@ async def open_subagents(
     if not settings.enabled:
         yield _nobody()
         return
-    sandbox = await find_confinement(settings.confinement, hidden=[workspaces.root.parent, Path.home()])
+    hidden = [workspaces.root.parent, Path.home()]
+    finding = asyncio.create_task(find_confinement(settings.confinement, hidden=hidden))
+    if settings.confinement != AUTO:  # else there is one in any case: the first child waits for it, and no start
+        await finding
     tools, scrubber, clock, book = services.tools, services.scrubber, services.clock, store.tasks
 
     def own() -> SubTypeRows:
@@ -389,10 +392,14 @@ async def open_subagents(
     rights = Rights(people)
     registry, limit_s = RunRegistry(worker_id, book, clock), float(settings.limit_s)
     factory = SubagentFactory(catalog, registry, models, store, scrubber, clock, rights=rights.hold, limit_s=limit_s)
+
+    async def supervise(order: ChildOrder, host: Host) -> ChildEnding:
+        return await Supervisor(await finding, scrubber, clock).supervise(order, host)
+
     agents = SubAgents(
         registry,
         factory,
-        ChildRunner(services, Supervisor(sandbox, scrubber, clock).supervise, workspaces).carry_out,
+        ChildRunner(services, supervise, workspaces).carry_out,
         defaultdict(lambda: Slots(settings.live_max)),
         book,
         scrubber,
@@ -414,7 +421,11 @@ async def open_subagents(
     async with aclosing(agents):
         following = CatalogFollower(catalog, tools, asking)
         beside = (registry.keep, partial(rights.enforce, registry), following.keep)
-        yield Delegation(agents, await following.tools(), beside, (agents.finish,))
+        try:
+            yield Delegation(agents, await following.tools(), beside, (agents.finish,))
+        finally:
+            finding.cancel()
+            await asyncio.wait([finding])
 
 
 def _nobody() -> Delegation:
