@@ -1,6 +1,6 @@
 """The Lua scripts: one file each under `lua/`, one method each that calls it, in the classes of this package.
 
-A script is the limits under their own names, its prelude, and its file; the scripts about lanes have a
+A script is the limits that it names, its prelude, and its file; the scripts about lanes have a
 prelude of their own in between, which names the keys and arguments that they share. It is addressed by
 the SHA-1 of all that, so two versions of Trivet run side by side on one server.
 
@@ -136,7 +136,9 @@ def script(name: str) -> Script:
     """Return the script in `lua/<name>.lua`, read once."""
     lanes = _lua(_LANES_PRELUDE) if name in LANE_SCRIPTS else ""
     passes = "" if name in TAKES_IN | _LOOKS else _lua(_OVER_THE_BOUND)
-    text = f"{_limits()}{_lua(_PRELUDE)}{lanes}{passes}{_lua(name)}"
+    body = f"{_lua(_PRELUDE)}{lanes}{passes}{_lua(name)}"
+    limits = "".join(f"local {limit} = {number}\n" for limit, number in _NUMBERS.items() if limit in body)
+    text = limits + body
     return Script(name, text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
 
 
@@ -155,8 +157,3 @@ def digest(identity: str) -> bytes:
 @cache
 def _lua(name: str) -> str:
     return (files(__package__) / "lua" / f"{name}.lua").read_text("utf-8")
-
-
-@cache
-def _limits() -> str:
-    return "".join(f"local {name} = {number}\n" for name, number in _NUMBERS.items())
