@@ -614,28 +614,31 @@ def rule_book() -> RuleBook:
     tables = tomllib.loads(Path(__file__).with_name("rules.toml").read_text(encoding="utf-8"))
     rows = [*tables["shape"].items(), *tables["prefix"].items()]
     rules = tuple(_rule(rule_id, row) for rule_id, row in rows)
-    by_anchor: dict[str, list[SecretRule]] = {}
-    for rule in rules:
-        for anchor in rule.anchors:
-            by_anchor.setdefault(anchor, []).append(rule)
-    in_any_case: dict[str, list[SecretRule]] = {}
-    for twin in filter(None, (rule.in_any_case() for rule in rules)):
-        for anchor in twin.anchors:
-            in_any_case.setdefault(anchor, []).append(twin)
-    beginning = {
-        anchor: tuple(rule for length in range(len(anchor), 0, -1) for rule in by_anchor.get(anchor[:length], ()))
-        for anchor in by_anchor
-    }
-    spellings: dict[str, list[str]] = {}
+    by_anchor = _by_anchor(rules)
+    beginning: dict[str, tuple[SecretRule, ...]] = {}
+    for anchor in sorted(by_anchor, key=len):
+        shorter = (beginning.get(anchor[:chars]) for chars in range(len(anchor) - 1, 0, -1))
+        beginning[anchor] = by_anchor[anchor] + next(filter(None, shorter), ())
+    spellings: dict[str, tuple[str, ...]] = {}
     for anchor in by_anchor:
-        spellings.setdefault(anchor.lower(), []).append(anchor)
+        spellings[anchor.lower()] = (*spellings.get(anchor.lower(), ()), anchor)
     return RuleBook(
         rules=rules,
         by_anchor=beginning,
-        in_any_case={anchor: tuple(twins) for anchor, twins in in_any_case.items()},
-        spellings={lowered: tuple(anchors) for lowered, anchors in spellings.items()},
+        in_any_case=_by_anchor(filter(None, (rule.in_any_case() for rule in rules))),
+        spellings=spellings,
         documented=re.compile("|".join(tables["documented"].values()), re.ASCII),
     )
+
+
+def _by_anchor(rules: Iterable[SecretRule]) -> dict[str, tuple[SecretRule, ...]]:
+    """Return the rules that begin with each anchor. Thousands of anchors are of one rule: they share its tuple."""
+    found: dict[str, tuple[SecretRule, ...]] = {}
+    for rule in rules:
+        alone = (rule,)
+        for anchor in rule.anchors:
+            found[anchor] = found.get(anchor, ()) + alone
+    return found
 
 
 @cache
