@@ -22,6 +22,8 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any, Final
 
+from gateway.process import end_loading
+
 _CUT_OFF: Final = ("model_context_window_exceeded", "pause_turn")
 """Reasons that litellm does not know, and would take for "stop": they say that there is more to come."""
 _LOGGERS: Final = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")
@@ -228,8 +230,7 @@ def _uncollected() -> Iterator[None]:
     try:
         yield
     finally:
-        gc.freeze()
-        gc.enable()
+        end_loading()
 
 
 def _configure(litellm: Any) -> None:
