@@ -23,7 +23,7 @@ from tests.architecture.code_stats import (
 
 LIMITS: Final = {
     "files": 374,
-    "lines": 105_863,
+    "lines": 105_925,
     "one_importer": 17.6,
     "duplicate_classes": 0,
     "no_verb": 4.8,
