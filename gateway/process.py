@@ -12,7 +12,6 @@ import logging
 import os
 import resource
 import signal
-import ssl
 import stat
 import sys
 import threading
@@ -186,9 +185,6 @@ def report_ready() -> None:
             os.write(_STDIN, READY)
 
 
-_READ_CERTIFICATES: Final = "set_default_verify_paths"
-
-
 def load_without(absent: str, module: str) -> None:
     """Load a module as where `absent` is not installed, unless one of the two is there already."""
     loaded: dict[str, Any] = sys.modules
@@ -198,27 +194,6 @@ def load_without(absent: str, module: str) -> None:
             import_module(module)
         finally:
             del loaded[absent]
-
-
-class _LateContext(ssl.SSLContext):
-    """A context of TLS that reads the machine's certificates when its first connection begins."""
-
-    def wrap_bio(self, *args: Any, **kwargs: Any) -> ssl.SSLObject:
-        self.__class__ = ssl.SSLContext  # type: ignore[assignment]
-        self.load_default_certs()
-        return self.wrap_bio(*args, **kwargs)
-
-
-def load_aiohttp() -> None:
-    """Load aiohttp without the machine's certificates, before anything else does: it reads them twice at its import, in
-    2 MB and a twentieth of a second, for connections that most processes never make or that bring their own."""
-    if "aiohttp" not in sys.modules:
-        setattr(ssl.SSLContext, _READ_CERTIFICATES, lambda _context: None)
-        try:
-            verified: Any = import_module("aiohttp.connector")._SSL_CONTEXT_VERIFIED
-        finally:
-            delattr(ssl.SSLContext, _READ_CERTIFICATES)  # what it inherits is there again
-        verified.__class__ = _LateContext
 
 
 def end_loading() -> None:

@@ -163,20 +163,3 @@ def test_the_supervisor_lives_without_what_its_roles_need() -> None:
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
     heavy = {"structlog", "pydantic", "redis", "sqlalchemy", "gateway.scrub", "gateway.contracts.messages", "rich"}
     assert not heavy & set(loaded)
-
-
-def test_a_role_reads_the_certificates_of_the_machine_when_it_needs_them() -> None:
-    program = """if True:
-        import ssl
-        from gateway.process import load_aiohttp
-        load_aiohttp()
-        from aiohttp.connector import _SSL_CONTEXT_VERIFIED as used
-        ready = ssl.create_default_context()
-        print(used.cert_store_stats()["x509"], ready.cert_store_stats()["x509"])
-        used.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_hostname="example.org")
-        print(used.cert_store_stats()["x509"], type(used) is ssl.SSLContext, used.verify_mode is ssl.CERT_REQUIRED)
-    """
-    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
-    before, machine, *after = loaded
-    assert before == "0"
-    assert after == [machine, "True", "True"]

@@ -21,10 +21,8 @@ import gateway.telemetry  # noqa: F401 - before anything else loads structlog
 from gateway.bus import load_redis
 from gateway.dumpable import close_to_others
 from gateway.limits import ORPHAN_GRACE_S
-from gateway.process import load_aiohttp
 
 _STDIN = 0
-_WITH_HTTP = ("agent", "channels")
 
 
 def end_with_parent() -> None:
@@ -47,8 +45,6 @@ def main() -> None:
     _, module, *arguments = sys.argv
     end_with_parent()
     load_redis()
-    if module in _WITH_HTTP:
-        load_aiohttp()
     sys.argv = [module, *arguments]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 

@@ -26,7 +26,7 @@ from gateway.config.secrets import secrets_in_files
 from gateway.limits import ADMIN_IDLE_S
 from gateway.ops.supervisor.watch import DormantPort, keep_server, wait_unless
 from gateway.preflight import at, listen
-from gateway.process import guard_streams, load_aiohttp, run_to_exit, stop_event
+from gateway.process import guard_streams, run_to_exit, stop_event
 from gateway.scrub import Scrubber
 from gateway.scrub.vault import scrubber_of, vault_keys
 from gateway.telemetry.logs import configure_logs
@@ -81,7 +81,6 @@ async def _serve_all(loaded: Loaded, scrubber: Scrubber, port: DormantPort, stop
     """Serve all roles; the first that ends or fails ends the others. They stop in the order in which `trivet up` stops
     them: intake first."""
     settings = loaded.settings
-    load_aiohttp()
     channels, agent = import_module(CHANNELS), import_module(AGENT)
     agents_stop, admin_stop = asyncio.Event(), asyncio.Event()
 
