@@ -436,10 +436,9 @@ _NEWEST_OF: Final = (
     .limit(TURNS_TRACED_MAX)
 )
 _TURN: Final = select(turns).where(turns.c.id == bindparam("turn"))
-_SAID: Final = select(entries.c.message_id, entries.c.created_at_ms).where(
-    entries.c.turn_id == bindparam("turn"), entries.c.message_id.is_not(None)
-)
-_ANSWERED: Final = select(consumed).where(consumed.c.turn_id == bindparam("turn"))
+_IS_SAID: Final = (entries.c.turn_id == bindparam("turn")) & entries.c.message_id.is_not(None)
+_SAID: Final = select(entries.c.message_id, entries.c.created_at_ms).where(_IS_SAID).order_by(entries.c.seq)
+_ANSWERED: Final = select(consumed).where(consumed.c.turn_id == bindparam("turn")).order_by(consumed.c.message_id)
 _KEY_OF_REPLIES: Final = select(replies.c.key).where(replies.c.turn_id == bindparam("turn")).limit(1)
 
 
