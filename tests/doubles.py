@@ -6,8 +6,11 @@ Whatever touches Redis or a platform is tested on the real thing; these only mak
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import Any
+from unittest import mock
 
 from channels.core.intake import IntakeDeps
 from gateway.bus.access import Access, Questions, Suggestions
@@ -76,6 +79,27 @@ class ManualClock:
 
     def code(self, length: int) -> str:
         return "K" * length
+
+
+@contextmanager
+def jumping_time() -> Iterator[None]:
+    """Have the time of the running event loop stand still while anything is ready, and jump to its next timer then:
+    no wait takes long, and a busy machine makes none late. For tests without threads, sockets and clocks of others."""
+    loop: Any = asyncio.get_running_loop()
+    now_s, select = loop.time(), loop._selector.select
+
+    def time_s() -> float:
+        return float(now_s)
+
+    def jump(timeout_s: float | None = None) -> Any:
+        nonlocal now_s
+        if timeout_s is None:
+            return select(None)
+        now_s += max(timeout_s, 0.0)
+        return select(0)
+
+    with mock.patch.object(loop, "time", time_s), mock.patch.object(loop._selector, "select", jump):
+        yield
 
 
 class PlainScrubber(Scrubber):

@@ -18,6 +18,7 @@ from tests.parts.bus_samples import ANNA, message, receipt, reply
 from tests.parts.claiming import claim_one
 from tests.parts.databases import INSTALLATION
 from tests.parts.redis_sets import ClusterSet, ValkeyProcess, wait_until
+from tests.parts.waiting import PATIENCE_S
 
 SHARD = ShardKeys(shard_number(ANNA, CLUSTER_SHARDS))
 SLOT = slot_of(SHARD.number)
@@ -105,7 +106,7 @@ async def test_a_lease_that_one_shard_lost_is_taken_again_there(cluster: Cluster
     beating = HeartbeatTimes(lease_ttl_s=60, every_s=0.02)
     async with bus.heartbeat("w1", on_cancel=cancelled.put_nowait, on_lost=lost.set, beating=beating) as pulse:
         owner_of(cluster).ask("ZREM", SHARD.workers, "w1")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             assert await cancelled.get() == Cancel(str(ANNA), CancelKind.RESTART)
         await asyncio.to_thread(
             wait_until, lambda: owner_of(cluster).ask("ZSCORE", SHARD.workers, "w1") is not None, "the new lease"
@@ -125,7 +126,7 @@ async def test_a_claim_that_nobody_waited_for_hands_its_lanes_back(cluster: Clus
     claiming.cancel()
     with pytest.raises(asyncio.CancelledError):
         await claiming
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         assert (await claim_one(bus)).attempts == 0
     await bus.close()
 

@@ -15,6 +15,7 @@ from gateway.contracts.ports import Admission, Cancel, CancelKind, Claim, Verdic
 from gateway.limits import STOPS_KEPT
 from tests.parts.bus_samples import ANNA, BORIS, control, message, reply
 from tests.parts.claiming import claim_one
+from tests.parts.waiting import PATIENCE_S
 
 
 @pytest.fixture(autouse=True)
@@ -24,7 +25,7 @@ async def registered_workers(bus: RedisBus) -> None:
 
 
 async def next_request(requests: AsyncIterator[tuple[str, ControlRequest]]) -> tuple[str, ControlRequest]:
-    return await asyncio.wait_for(anext(requests), 10)
+    return await asyncio.wait_for(anext(requests), PATIENCE_S)
 
 
 async def test_a_command_reaches_one_worker_and_its_answer_the_channel(bus: RedisBus, raw_redis: Any) -> None:

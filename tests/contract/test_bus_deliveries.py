@@ -17,6 +17,7 @@ from gateway.contracts.messages import Activity, DeliveryRecord, DeliveryState, 
 from gateway.contracts.ports import PendingReply, TokenWish
 from gateway.limits import LEDGER_TTL_S, REPLY_ENVELOPE_BYTES_MAX
 from tests.parts.bus_samples import ANNA, address, receipt, reply
+from tests.parts.waiting import PATIENCE_S
 
 READ_AND_HANG = """
 import asyncio, sys
@@ -92,7 +93,7 @@ async def test_replies_keep_their_order(bus: RedisBus) -> None:
 async def test_waiting_for_replies_ends_when_one_comes(bus: RedisBus) -> None:
     waiting = asyncio.create_task(replies(bus, wait_s=60))
     await bus.deliveries.publish([reply(1)])
-    assert [pending.reply for pending in await asyncio.wait_for(waiting, 5)] == [reply(1)]
+    assert [pending.reply for pending in await asyncio.wait_for(waiting, PATIENCE_S)] == [reply(1)]
 
 
 async def test_a_channel_sees_its_own_replies_only(bus: RedisBus) -> None:

@@ -16,6 +16,7 @@ from gateway.contracts.ids import SessionKey
 from gateway.contracts.ports import Cancel, CancelKind, Claim
 from tests.parts.bus_samples import ANNA, control, message
 from tests.parts.claiming import claim_now
+from tests.parts.waiting import PATIENCE_S
 
 CLAIM_AND_HANG = """
 import asyncio, sys
@@ -97,7 +98,7 @@ def may_be_reaped(raw_redis: Any) -> bool:
 async def test_a_lost_lease_is_reported_to_the_loop(bus: RedisBus, valkey_url: str) -> None:
     worker = Worker()
     async with worker.pulse(bus):
-        await asyncio.wait_for(worker.is_lost.wait(), 10)
+        await asyncio.wait_for(worker.is_lost.wait(), PATIENCE_S)
 
 
 async def test_a_stop_arrives_with_the_next_beat(bus: RedisBus, valkey_url: str) -> None:
@@ -107,7 +108,7 @@ async def test_a_stop_arrives_with_the_next_beat(bus: RedisBus, valkey_url: str)
     worker = Worker()
     async with worker.pulse(bus):
         await bus.intake.request_control(control(1))
-        await asyncio.wait_for(worker.is_cancelled.wait(), 10)
+        await asyncio.wait_for(worker.is_cancelled.wait(), PATIENCE_S)
     assert worker.cancelled == [Cancel(str(ANNA), CancelKind.STOP)]
 
 

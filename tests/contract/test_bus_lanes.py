@@ -15,7 +15,7 @@ from gateway.contracts.ports import Claim, ClaimBatch, Verdict
 from gateway.limits import ENVELOPE_BYTES_MAX, USER_TURNS_MAX
 from tests.parts.bus_samples import ANNA, BORIS, message, reply
 from tests.parts.claiming import claim_now, claim_one, claim_some
-from tests.parts.waiting import until
+from tests.parts.waiting import PATIENCE_S, until
 
 LEASE_TTL_S = 60.0
 
@@ -420,7 +420,7 @@ async def test_a_claim_that_waits_has_what_arrives(bus: RedisBus) -> None:
     claiming = waiting_claim(bus)
     await asyncio.sleep(0)
     await bus.intake.enqueue(message(1))
-    (claim,) = (await asyncio.wait_for(claiming, 5)).claims
+    (claim,) = (await asyncio.wait_for(claiming, PATIENCE_S)).claims
     assert await bus.lanes.commit(claim, handled=1)
 
 
@@ -428,7 +428,7 @@ async def test_a_claim_that_waits_has_what_arrives(bus: RedisBus) -> None:
 async def test_a_claim_that_waited_asks_anew_where_the_server_forgot_the_scripts(bus: RedisBus, raw_redis: Any) -> None:
     await bus.intake.enqueue(message(1))
     raw_redis.script_flush()
-    assert len((await asyncio.wait_for(waiting_claim(bus), 5)).claims) == 1
+    assert len((await asyncio.wait_for(waiting_claim(bus), PATIENCE_S)).claims) == 1
 
 
 @pytest.mark.one_shard

@@ -10,6 +10,7 @@ from gateway.bus.bus import RedisBus
 from gateway.contracts.messages import DeliveryRecord, DeliveryState, Draft, Preview, literal_text
 from gateway.limits import LEDGER_TTL_S
 from tests.parts.bus_samples import address, reply
+from tests.parts.waiting import PATIENCE_S
 
 DRAFT = Draft(address(), reply(1).key, reply(1).turn_id, reply(1).id, literal_text("so far"))
 PREVIEW = Preview(DRAFT.address, DRAFT.key, DRAFT.turn_id, DRAFT.reply_id, ("11",), literal_text("so far"), 1_700)
@@ -19,7 +20,7 @@ async def test_a_draft_is_heard_by_its_channel_and_by_nobody_else(bus: RedisBus)
     heard = bus.deliveries.drafts("telegram")
     hearing = asyncio.ensure_future(anext(heard))
     elsewhere = replace(DRAFT, address=replace(DRAFT.address, channel="discord"))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while not hearing.done():
             await bus.deliveries.show_draft(elsewhere)
             await bus.deliveries.show_draft(DRAFT)

@@ -15,6 +15,7 @@ from gateway.contracts.ports import Admission, PendingReply, Verdict
 from tests.parts.bus_samples import ANNA, BORIS, address, control, message, reply
 from tests.parts.databases import INSTALLATION
 from tests.parts.redis_sets import SentinelSet
+from tests.parts.waiting import PATIENCE_S
 
 
 @pytest.fixture
@@ -51,7 +52,7 @@ async def test_every_room_finds_the_new_primary(watched: SentinelSet) -> None:
             await bus.deliveries.show_activity(Activity(address(ANNA), "turn-1", 5.0))
             await asyncio.wait({listening}, timeout=0.05)
         await bus.intake.request_control(control(1))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             await cancelled.wait()
         assert anna.key == ANNA
     await bus.close()

@@ -25,7 +25,7 @@ from gateway.i18n import ENGLISH
 from gateway.limits import LANE_MESSAGES_MAX
 from tests.parts.answering import EchoAgent
 from tests.parts.towns import OPEN, Town, discord_town
-from tests.parts.waiting import until
+from tests.parts.waiting import PATIENCE_S, until
 
 CLOSED = replace(OPEN, access=AccessPolicy(StrangerRule.CLOSED))
 PAIRING = replace(OPEN, access=AccessPolicy(StrangerRule.PAIRING))
@@ -304,7 +304,7 @@ async def test_an_answer_grows_in_the_waiting_message(town: Town, bus: RedisBus)
             f"{message.id}:answer",
             CleanText("a long answer that grew"),
         )
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while not town.answers(town.group):  # drafts are lossy: the agent says them again
                 await bus.deliveries.show_draft(draft)
                 await asyncio.sleep(0.1)

@@ -22,6 +22,7 @@ from gateway.store.foreign import ForeignDatabases
 from tests.parts.crew import becomes
 from tests.parts.databases import PostgresTestServer
 from tests.parts.tooling import registry, run
+from tests.parts.waiting import PATIENCE_S
 
 TABLES = (
     "CREATE TABLE people (id INTEGER PRIMARY KEY, name TEXT, note TEXT)",
@@ -297,7 +298,7 @@ async def test_a_function_that_hears_no_interrupt_is_ended_all_the_same(
 ) -> None:
     monkeypatch.setattr("gateway.limits.FOREIGN_TIMEOUT_S", 0.5)
     with pytest.raises(QueryRefused, match="took longer"):
-        await asyncio.wait_for(_sqlite(sqlite_file).ask("people", never_looks_up), 10)
+        await asyncio.wait_for(_sqlite(sqlite_file).ask("people", never_looks_up), PATIENCE_S)
 
 
 async def test_an_error_is_told_in_the_databases_words_without_its_place(

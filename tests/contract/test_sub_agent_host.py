@@ -39,6 +39,7 @@ from tests.contract.subtask_samples import asked, conversation, started
 from tests.parts.nursery import in_turn
 from tests.parts.sub_types import CATALOG
 from tests.parts.tooling import registry, tool
+from tests.parts.waiting import PATIENCE_S
 
 SECRET = "ghp_" + "aB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1vW3xY5"
 ASKED = ChildMessage("user", "prompt of k1")
@@ -464,7 +465,7 @@ async def test_the_board_is_told_what_the_child_does_and_of_its_calls_only_the_n
         await hosted.result()
         assert await now() == Doing(Occupation.TOOLS, ("file_read", "look_up"))
         calls = [asyncio.create_task(hosted.host.tool(ToolCallFrame(id_, "look_up", "{}"))) for id_ in ("c2", "c4")]
-        await asyncio.wait_for(entered.wait(), 20)
+        await asyncio.wait_for(entered.wait(), PATIENCE_S)
         let_go.set()
         await asyncio.gather(*calls, hosted.host.tool(ToolCallFrame("c3", SECRET, "{}")))
         assert await now() == Doing(Occupation.TOOLS, ("file_read",))

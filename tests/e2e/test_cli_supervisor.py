@@ -18,6 +18,7 @@ from gateway.clock import SystemClock
 from gateway.contracts.errors import ConfigError
 from gateway.ops.supervisor.plan import ProcessPlan, RoleProcess
 from gateway.ops.supervisor.watch import DormantPort, ProcessSupervisor, keep_server
+from tests.parts.waiting import PATIENCE_S
 
 NOTHING = ("-c", "pass")
 UNTIL_TERM = "import signal, sys, pathlib; pathlib.Path(sys.argv[1]).touch(); signal.pause()"
@@ -158,5 +159,5 @@ def test_a_child_ends_when_its_parent_is_killed() -> None:
     parent.kill()
     parent.wait()
     parent.stdout.close()
-    gone, alive = psutil.wait_procs([child], timeout=20)
+    gone, alive = psutil.wait_procs([child], timeout=PATIENCE_S)
     assert (len(gone), alive) == (1, [])

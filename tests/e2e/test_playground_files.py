@@ -49,7 +49,7 @@ async def test_files_go_out_with_words_and_can_be_looked_at(page: Page, ground: 
     message = page.locator(".said li", has_text="my notes")
     await message.get_by_text("Preview").click()
     await expect(message.get_by_label("Beginning of notes.txt")).to_have_text("<b>red</b> and ripe")
-    *_, update = await ground.bot.get_updates(timeout=5)
+    *_, update = await ground.bot.get_updates(timeout=30)
     assert update.message is not None
     assert update.message.document is not None
     assert (update.message.caption, update.message.document.file_name) == ("my notes", "notes.txt")
@@ -71,7 +71,7 @@ async def test_what_is_dropped_and_pasted_goes_out_as_one_album(page: Page, grou
     await write(page, "my week")
     await expect(page.locator(".said > li img")).to_have_count(3)
     await expect(attached).to_have_count(0)
-    updates = await ground.bot.get_updates(timeout=5, allowed_updates=["message"])
+    updates = await ground.bot.get_updates(timeout=30, allowed_updates=["message"])
     album = [update.message for update in updates if update.message and update.message.photo]
     assert len({message.media_group_id for message in album}) == 1
     assert [message.caption for message in album] == ["my week", None, None]
@@ -82,7 +82,7 @@ async def test_a_recording_is_a_voice_note_and_can_be_played(page: Page, ground:
     await page.locator(".picker").set_input_files(FilePayload(name="memo.ogg", mimeType="", buffer=b"OggS"))
     await page.get_by_role("button", name="Send", exact=True).click()
     await expect(page.get_by_label("memo.ogg")).to_have_js_property("tagName", "AUDIO")
-    *_, update = await ground.bot.get_updates(timeout=5)
+    *_, update = await ground.bot.get_updates(timeout=30)
     assert update.message is not None
     assert update.message.voice is not None
     assert update.message.voice.mime_type == "audio/ogg"

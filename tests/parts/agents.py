@@ -56,8 +56,8 @@ from gateway.scrub import Scrubber
 from gateway.scrub import Scrubber as SecretScrubber
 from gateway.store import Store
 from tests.parts.meanings import MODEL
+from tests.parts.waiting import PATIENCE_S
 
-ANSWER_WITHIN_S = 20.0
 DEARER = LimitSettings(guest=GuestAllowance(usd=0, turns=0), pot=GlobalAllowance(usd=0))
 """Models of tests cost half a dollar a call, and people of tests talk more in a minute than a guest in a day."""
 _numbers = count(1)
@@ -140,7 +140,7 @@ class AgentProcess:
 
     async def question(self, number: int = 1, channel: str = "telegram") -> Reply:
         """The question that is asked as the `number`th."""
-        async with asyncio.timeout(ANSWER_WITHIN_S):
+        async with asyncio.timeout(PATIENCE_S):
             while len(asked := [reply for reply in self.replies if reply.kind is ReplyKind.QUESTION]) < number:
                 await self.deliver(channel)
         return asked[number - 1]
@@ -149,7 +149,7 @@ class AgentProcess:
         """Let the bus forget the worker, as it would after a long pause; the next beat tells it."""
         await self.bus.lanes.drain(self.worker_id)
 
-    async def heard(self, replies: int, channel: str = "telegram", *, within_s: float = ANSWER_WITHIN_S) -> list[Reply]:
+    async def heard(self, replies: int, channel: str = "telegram", *, within_s: float = PATIENCE_S) -> list[Reply]:
         """Deliver until `replies` have arrived on `channel`, as a channel would; all of them in order."""
         async with asyncio.timeout(within_s):
             while sum(reply.address.channel == channel for reply in self.replies) < replies:
@@ -176,7 +176,7 @@ class AgentProcess:
             asides = {ReplyKind.STATUS: self.statuses, ReplyKind.TITLE: self.titles}
             asides.get(pending.reply.kind, self.replies).append(pending.reply)
 
-    async def ask(self, text: str, key: str = "telegram:1", *, within_s: float = ANSWER_WITHIN_S) -> CleanText:
+    async def ask(self, text: str, key: str = "telegram:1", *, within_s: float = PATIENCE_S) -> CleanText:
         """Say something and hear the next answer."""
         channel = SessionKey.parse(key).platform
         before = sum(reply.address.channel == channel for reply in self.replies)

@@ -15,7 +15,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from channels.emulators.serving import LOOPBACK, listening
 from channels.emulators.slack import SlackEmulator
-from tests.parts.waiting import until
+from tests.parts.waiting import PATIENCE_S, until
 
 __all__ = ["Bolt", "SlackWorld", "slack_world"]
 
@@ -90,7 +90,7 @@ class SlackWorld:
         bolt = bolt_app(self.client())
         bolt.handler = AsyncSocketModeHandler(bolt.app, APP_TOKEN, ping_interval=0.2)
         try:
-            await asyncio.wait_for(bolt.handler.connect_async(), 10)  # type: ignore[no-untyped-call]
+            await asyncio.wait_for(bolt.handler.connect_async(), PATIENCE_S)  # type: ignore[no-untyped-call]
             await until(lambda: self.emulator.sockets.connections)
             yield bolt
         finally:

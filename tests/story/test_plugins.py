@@ -18,6 +18,7 @@ from gateway.plugins import Hooks
 from gateway.store import Store
 from tests.parts.agents import running_agent
 from tests.parts.plugins import DECLARED, Site, site
+from tests.parts.waiting import PATIENCE_S
 
 __all__ = ["site"]
 
@@ -77,7 +78,7 @@ async def test_tools_commands_and_rules_of_others_are_part_of_the_house(
         question = await agent.question()
         assert "keep_roll" in question.text
         await agent.press(question.choices[0].command, ADA)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while '"best": 9' not in agent.replies[-1].text:
                 await agent.deliver("telegram")
 

@@ -237,13 +237,18 @@ async def test_an_answer_whose_worker_died_in_mid_commit_comes_before_the_acknow
 async def test_a_stop_takes_along_all_that_was_claimed(agent: AgentProcess, mind: Mind) -> None:
     """Also a command and what waits behind it, in the same claim as the turn that is stopped."""
     gate = mind.hold()
+
+    def hold_the_second() -> None:
+        if len(mind.asked) == 2:
+            mind.hold()
+
+    mind.think = hold_the_second
     await agent.say("first")
     await mind.until_asked(1)
     for text in ("second", "/title never", "third"):
         await agent.say(text)
     gate.set()
     await agent.heard(1)
-    mind.hold()
     await mind.until_asked(2)
     await agent.control(ControlKind.STOP)
     assert (await agent.heard(2))[1].text.startswith("Stopped.")

@@ -102,7 +102,7 @@ async def newest(store: Store) -> SubTask:
 
 async def shown_as(store: Store, occupation: Occupation) -> Doing:
     """What the board says of the one sub-agent, once it does this."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while (doing := (await newest(store)).doing) is None or doing.occupation is not occupation:  # noqa: ASYNC110 - SQL does not tell
             await asyncio.sleep(0.02)
     return doing

@@ -25,6 +25,7 @@ from tests.contract.subtask_samples import asked, conversation, ending, model_ca
 from tests.doubles import ManualClock
 from tests.parts.keepers import keeper_of
 from tests.parts.operator_api import HEADERS, TOKEN
+from tests.parts.waiting import PATIENCE_S
 
 CLOCK = ManualClock(at_ms=20_000)
 
@@ -265,7 +266,7 @@ class TestEvents:
             await anext(lines)
             refused = await client.get("/api/v1/tasks/events")
             assert (refused.status_code, refused.headers["retry-after"]) == (503, "15")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while True:
                 async with client.stream("GET", "/api/v1/tasks/events") as stream:
                     if stream.status_code == 200:

@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from agent.concurrency import run_aside
+from tests.parts.waiting import PATIENCE_S
 
 
 async def test_it_goes_on_while_this_event_loop_is_stuck() -> None:
@@ -23,7 +24,7 @@ async def test_it_goes_on_while_this_event_loop_is_stuck() -> None:
     aside = asyncio.create_task(run_aside(serve))
     await asyncio.to_thread(begun.wait)
     asked.set()
-    assert answered.wait(20)  # blocks this loop
+    assert answered.wait(PATIENCE_S)  # blocks this loop
     await aside
 
 

@@ -26,6 +26,7 @@ from gateway.contracts.commands import find_command
 from gateway.contracts.errors import BusUnavailable
 from tests.doubles import MemoryBus
 from tests.parts.incoming import private_message
+from tests.parts.waiting import PATIENCE_S
 
 NUMBERS = MessageOrder(key=int, before=lambda number: str(int(number) - 1))
 
@@ -96,7 +97,7 @@ class Room:
             await asyncio.gather(running, return_exceptions=True)
 
     async def until_accepted(self, texts: list[str], *, in_order: bool = True) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while (self.accepted if in_order else sorted(self.accepted)) != texts:
                 self.changed.clear()
                 await self.changed.wait()
@@ -271,7 +272,7 @@ async def test_a_flood_is_dropped_and_read_back() -> None:
 
 async def until_all(room: Room, texts: set[str]) -> None:
     """Wait until all of this has come through, some of it perhaps twice."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while set(room.accepted) != texts:
             room.changed.clear()
             await room.changed.wait()
@@ -298,7 +299,7 @@ async def test_a_cancellation_ends_it_whatever_happens_at_that_moment() -> None:
         await asyncio.sleep(0)
         listener.hear(live("-1"))
         running.cancel()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             await asyncio.gather(running, return_exceptions=True)
 
 

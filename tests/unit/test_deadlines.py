@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 
 import pytest
 
 from agent.concurrency import Deadline, while_asking
+from tests.doubles import jumping_time
 
 LIMIT_S = 0.05
 LONGER_S = 0.15
+
+
+@pytest.fixture(autouse=True)
+async def _on_a_machine_that_is_never_late() -> AsyncIterator[None]:
+    with jumping_time():
+        yield
 
 
 async def test_a_limit_ends_its_block_and_says_that_it_was_it() -> None:

@@ -23,6 +23,7 @@ from gateway.contracts.messages import CleanText, DeliveryRecord, DeliveryState,
 from gateway.contracts.ports import PendingReply
 from tests.doubles import ManualClock, MemoryBus
 from tests.parts.scripted_adapters import ScriptedAdapter
+from tests.parts.waiting import PATIENCE_S
 from tests.unit.test_delivery import delivered, delivering, reply
 
 NOW_MS = ManualClock().now_ms()
@@ -175,6 +176,6 @@ async def test_one_that_waits_for_its_turn_does_not_hold_up_a_process_that_stops
     async with delivering(adapter, bus) as delivery:
         bus.outbound.put_nowait(title())
         await bus.until(lambda: any(row.state is DeliveryState.RETRY for row in bus.ledger))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             await delivery.drain(grace_s=60)
     assert bus.receipts == {}

@@ -18,6 +18,7 @@ from gateway.contracts.ids import SessionKey
 from gateway.public_web import PublicConnector
 from tests.parts.sites import Site, site
 from tests.parts.tooling import file_threads, registry, run
+from tests.parts.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 FOUND = find_browser("unsandboxed")
@@ -160,7 +161,7 @@ async def test_no_page_reaches_this_machine(tools: ToolRegistry, shop: Site, can
     for url in (*inside, f"{shop_url}/redirect", f"{rebind}/second", "http://169.254.169.254/latest/meta-data"):
         assert (await run(tools, "browser", action="open", url=url)).is_error, url
     assert not (await run(tools, "browser", action="open", url=f"{shop_url}/evil")).is_error
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while "\ndone" not in (await run(tools, "browser", action="read")).text:  # noqa: ASYNC110 - pages tell nobody
             await asyncio.sleep(0.1)
     assert canary.asked == []
@@ -192,7 +193,7 @@ async def test_no_page_speaks_past_the_proxy(tools: ToolRegistry, shop: Site) ->
     try:
         url = f"http://shop.test:{shop.port}/past"
         assert not (await run(tools, "browser", action="open", url=url)).is_error
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while "\ndone" not in (await run(tools, "browser", action="read")).text:  # noqa: ASYNC110 - as above
                 await asyncio.sleep(0.1)
     finally:
@@ -255,7 +256,7 @@ class TestTheProxy:
     async def ask(self, port: int, request: str) -> str:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(request.encode())
-        answer = (await asyncio.wait_for(reader.read(), 10)).decode()
+        answer = (await asyncio.wait_for(reader.read(), PATIENCE_S)).decode()
         writer.close()
         return answer
 

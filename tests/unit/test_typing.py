@@ -14,6 +14,7 @@ from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import Activity, CleanText, Reply, ReplyKind
 from tests.doubles import MemoryBus
 from tests.parts.scripted_adapters import ScriptedAdapter
+from tests.parts.waiting import PATIENCE_S
 
 PLACE = ReplyAddress("test", "lane", "{}")
 
@@ -34,7 +35,7 @@ class TypingAdapter(ScriptedAdapter):
             raise AddressDead("no")
 
     async def until(self, holds: Callable[[], bool]) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while not holds():
                 self.changed.clear()
                 await self.changed.wait()
