@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any, Final
 
 from gateway.bus.keys import HANDLE_SEPARATOR, Lifetime, kind_of
@@ -13,18 +14,20 @@ _TOKEN: Final = "wake"  # one token may lie there while nobody waits
 def unaccounted_keys(client: Any) -> list[str]:
     """Every key in the server that breaks what `gateway.bus.keys.DECLARED` promises of it."""
     leaks: list[str] = []
-    for raw in client.scan_iter(count=1000):
-        key = raw.decode()
+    keys = [raw.decode() for raw in client.scan_iter(count=1000)]
+    asking = client.pipeline(transaction=False)
+    for key in keys:
+        asking.pttl(key).type(key)
+    answers = iter(asking.execute())
+    for key, kept_for_ms, actual in zip(keys, answers, answers, strict=True):
         kind = kind_of(key)
         if kind is None:
             leaks.append(f"{key} (undeclared)")
             continue
-        kept_for_ms = client.pttl(key)
-        if kept_for_ms == -2:  # expired since the scan
+        if kept_for_ms == -2 or actual == b"none":  # expired since the scan
             continue
-        actual = client.type(key).decode()
-        if actual != kind.type:
-            leaks.append(f"{key} (a {actual}, declared a {kind.type})")
+        if actual.decode() != kind.type:
+            leaks.append(f"{key} (a {actual.decode()}, declared a {kind.type})")
         if (kept_for_ms >= 0) != (kind.lifetime is Lifetime.EXPIRES):
             leaks.append(f"{key} (ttl {kept_for_ms} ms, declared {kind.lifetime.value})")
     return leaks
@@ -39,15 +42,17 @@ def draining_keys(client: Any) -> list[str]:
 
 def contradictions(client: Any) -> list[str]:
     """Where the keys of the lanes say different things, shard by shard; nothing in a bus that leaks nothing."""
-    shards = {raw.decode().partition(":")[0] for raw in client.scan_iter(count=1000)}
-    return [f"{shard}: {found}" for shard in sorted(shards) for found in _Shard(client, shard).contradictions()]
+    keys = [raw.decode() for raw in client.scan_iter(count=1000)]
+    shards = {key.partition(":")[0] for key in keys}
+    return [f"{shard}: {found}" for shard in sorted(shards) for found in _Shard(client, shard, keys).contradictions()]
 
 
 class _Shard:
     """One shard, read once."""
 
-    def __init__(self, client: Any, shard: str) -> None:
+    def __init__(self, client: Any, shard: str, keys: Sequence[str]) -> None:
         self._client = client
+        self._keys = keys
         self._prefix = f"{shard}:"
         self._ready = [raw.decode() for raw in client.lrange(f"{shard}:ready", 0, -1)]
         self._delayed = [raw.decode() for raw in client.zrange(f"{shard}:delay", 0, -1)]
@@ -85,8 +90,7 @@ class _Shard:
 
     def _family(self, name: str, read: Any) -> dict[str, Any]:
         start = f"{self._prefix}{name}"
-        keys = [raw.decode() for raw in self._client.scan_iter(count=1000)]
-        return {key.removeprefix(start): read(key) for key in keys if key.startswith(start)}
+        return {key.removeprefix(start): read(key) for key in self._keys if key.startswith(start)}
 
 
 def _lane(handle: str) -> str:

@@ -76,13 +76,15 @@ async def told_before(agent: AgentProcess, key: str, *texts: str, origin: Origin
         await agent.store.memories.remember(SessionKey.parse(key), CleanText(text), now_ms=now_ms, origin=origin)
 
 
-PARROT = "I once had a parrot that lived with me in the house of my aunt for years"
+MANY = 40
+PARROT = "I once had a parrot that lived with me in the house of my aunt for years" + " and years" * 18
 """Longer than one of `many`, so that it does not fit into what they leave."""
 
 
 def many(subject: str) -> list[str]:
     """Facts that fill all the room there is."""
-    return [f"My {subject} number {number} stands in the cellar on the left" for number in range(130)]
+    where = ", behind the cellar on the left" * 6
+    return [f"My {subject} number {number} stands{where}" for number in range(MANY)]
 
 
 async def uses_counted(agent: AgentProcess, key: str, number: int, uses: int) -> None:
@@ -114,7 +116,7 @@ async def test_of_many_facts_the_newest_are_told(agent: AgentProcess, mind: Gath
     await agent.ask("what should I cook tonight?", ANNA)
     assert "I moved to Porto" in told(mind)
     assert "parrot" not in told(mind)
-    assert len(re.findall("suitcase", told(mind))) < 130
+    assert len(re.findall("suitcase", told(mind))) < MANY
 
 
 async def test_a_fact_that_was_told_long_ago_and_is_often_of_use_is_told(agent: AgentProcess, mind: Gatherer) -> None:
@@ -205,7 +207,7 @@ async def test_nobody_is_told_or_corrects_a_fact_of_another(agent: AgentProcess,
         await agent.ask("what should I cook tonight?", key)
     assert "noon" not in everything(mind)
     assert "cellar" not in everything(mind)
-    assert len(await facts_of(agent, ANNA)) == 131
+    assert len(await facts_of(agent, ANNA)) == MANY + 1
 
 
 async def test_a_correction_in_private_is_not_read_in_the_group(agent: AgentProcess, mind: Gatherer) -> None:
