@@ -58,6 +58,10 @@ _PAGE_HEADERS: Final = {
     "Cache-Control": "no-store",
 }
 _FILE_HEADERS: Final = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-cache"}
+_TEMPLATES: Final = Environment(loader=FileSystemLoader(_PAGES), autoescape=True, undefined=StrictUndefined)
+_TEMPLATES.filters |= FILTERS
+_TEMPLATES.tests |= {"match_start": str.startswith, "contains": str.__contains__}
+_TEMPLATES.globals["operator_wrote"] = OPERATOR_WROTE
 
 
 class ApiRefused(Exception):
@@ -125,9 +129,6 @@ def site(app: FastAPI, door: http.AdminToken, token: str, clock: Clock) -> APIRo
     """Build the pages, and the files that they use."""
     router = APIRouter(include_in_schema=False)
     api = OwnApi(app, token)
-    templates = Environment(loader=FileSystemLoader(_PAGES), autoescape=True, undefined=StrictUndefined)
-    templates.filters |= FILTERS
-    templates.tests |= {"match_start": str.startswith, "contains": str.__contains__}
     signed_in = Depends(door.require_on_page)
 
     def page(name: str, template: str, asks: Mapping[str, str], *, under: str = "") -> None:
@@ -152,8 +153,8 @@ def site(app: FastAPI, door: http.AdminToken, token: str, clock: Clock) -> APIRo
         """Render a page; `under` is the page in the navigation that it belongs to, if it is not there itself."""
         form_token = door.form_token(door.session_of(request))
         known = {"version": app.version, "page": under or name, "form_token": form_token}
-        known["operator_wrote"] = OPERATOR_WROTE
-        return HTMLResponse(templates.get_template(f"{name}.html").render(**known, **said), code, headers=_PAGE_HEADERS)
+        html = _TEMPLATES.get_template(f"{name}.html").render(**known, **said)
+        return HTMLResponse(html, code, headers=_PAGE_HEADERS)
 
     for name, (template, asks, under) in _SHOWN.items():
         page(name, template, asks, under=under)
