@@ -249,6 +249,12 @@ class _Websocket(WebSocketsSansIOProtocol):
         if not _line(self).loses_bytes():
             super().data_received(data)
 
+    def shutdown(self) -> None:
+        if self.conn.state.name == "CLOSING":  # by the client, at this moment: uvicorn would raise
+            self.transport.close()
+        else:
+            super().shutdown()
+
 
 def _line(protocol: Any) -> LossyTransport:
     """Return the transport of a protocol of ours."""

@@ -285,3 +285,17 @@ async def test_a_half_dead_connection_stays_dead_and_a_later_one_works() -> None
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(0.1):
                     await first.recv()
+
+
+async def test_a_server_ends_in_order_while_a_client_is_closing() -> None:
+    """It has read that the client closes, and not yet that its connection is gone."""
+    async with listening(DiscordEmulator(token=TOKEN).app) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        asked = ("GET /gateway/?v=10&encoding=json HTTP/1.1", f"Host: 127.0.0.1:{port}", "Connection: Upgrade")
+        upgrade = ("Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==")
+        writer.write("\r\n".join([*asked, *upgrade, "\r\n"]).encode())
+        await reader.readuntil(b'"t": null}')
+        writer.write(b"\x88\x80\0\0\0\0")
+        await asyncio.sleep(0)
+    writer.close()
+    await writer.wait_closed()

@@ -95,7 +95,7 @@ async def test_duplicates_and_poison(slack_world: SlackWorld) -> None:
         await stage.say(ada.id, hall.id, "twice")
         await until(lambda: bolt.texts() == ["twice", "twice"])
         assert len({body["event_id"] for body in bolt.bodies}) == 1
-        assert bolt.retries == ["0", "1"]
+        assert sorted(bolt.retries) == ["0", "1"]  # Bolt works on both at once
         stage.faults.poison = 1
         await stage.say(ada.id, hall.id, "after the poison")
         await until(lambda: "after the poison" in bolt.texts())
