@@ -138,7 +138,10 @@ async def test_two_processes_that_are_called_in_turn_lose_and_double_nothing(tow
     first, second = town.adapter(bus, "here"), town.adapter(bus, "there")
     town.exchange.behind = [first, second]  # type: ignore[list-item]
     dms = [town.dm(town.ann), town.dm(town.ben)]
-    async with EchoAgent(bus).at_work(), town.starting(bus, adapter=first), town.starting(bus, adapter=second):
+    here, there = (
+        town.starting(bus, adapter=each, consumer=name) for each, name in ((first, "here"), (second, "there"))
+    )
+    async with EchoAgent(bus).at_work(), here, there:
         await until(lambda: CONNECTED in (first.state, second.state))
         for number in range(6):
             for person, dm in zip((town.ann, town.ben), dms, strict=True):

@@ -68,7 +68,7 @@ async def machine(town: Town, server: EmbeddedValkey, name: str) -> AsyncIterato
         bus = await open_bus(url, installation=INSTALLATION, process=ProcessName(name, 1, 1))
         life.push_async_callback(bus.close)
         adapter = town.adapter(bus, name, LEASE_TTL_S)
-        line = await life.enter_async_context(town.starting(bus, adapter=adapter))
+        line = await life.enter_async_context(town.starting(bus, adapter=adapter, consumer=name))
         await until(lambda: line.state in (CONNECTED, SOMEBODY_ELSE))
         yield Machine(wire, line, life)
         await wire.mend()

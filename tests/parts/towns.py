@@ -139,11 +139,16 @@ class Town:
 
     @contextlib.asynccontextmanager
     async def starting(
-        self, bus: RedisBus, rules: ChannelConfig = OPEN, *, adapter: ChannelAdapter | None = None
+        self,
+        bus: RedisBus,
+        rules: ChannelConfig = OPEN,
+        *,
+        adapter: ChannelAdapter | None = None,
+        consumer: str = "test",
     ) -> AsyncIterator[ChannelRuntime]:
-        """Our channel on its way to being connected."""
+        """Our channel on its way to being connected. Several at once have names of their own, as processes do."""
         rooms = ChannelDeps.of(bus, Scrubber(), SystemClock())
-        line = ChannelRuntime(adapter or self.adapter(bus), rooms, rules, consumer="test")
+        line = ChannelRuntime(adapter or self.adapter(bus), rooms, rules, consumer=consumer)
         running = asyncio.create_task(line.run())
         try:
             yield line
