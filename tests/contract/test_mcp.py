@@ -168,13 +168,13 @@ async def test_a_server_killed_between_calls_costs_one_call_at_most() -> None:
 
 
 async def test_a_slow_call_is_given_up_and_the_others_go_on() -> None:
-    quick = replace(STDIO, timeout_s=1.0)
+    quick = replace(STDIO, timeout_s=2.0)
     async with offered(quick) as tools:
         slow, fast = await tools.run_round(
             context(), [call("mcp_local_wait", seconds=60), call("mcp_local_add", a=1, b=1)]
         )
         assert slow.is_error
-        assert "did not finish within 1 s" in slow.text
+        assert "did not finish within 2 s" in slow.text
         assert not fast.is_error
         assert not (await run(tools, "mcp_local_add", a=2, b=2)).is_error
 
@@ -266,7 +266,8 @@ class TestConfined:
     @pytest.fixture
     def held(self, data_dir: Path) -> McpServer:
         home, readable = data_dir / "mcp" / "local", (ROOT, data_dir.parent)
-        return replace(STDIO, access=ServerAccess(readable=readable), home=home)
+        command = (sys.executable, "-m", "tests.parts.plain_mcp_server")
+        return replace(STDIO, command=command, access=ServerAccess(readable=readable), home=home)
 
     async def test_it_reads_what_it_may_and_writes_in_its_own_folder(
         self, confinement: ServerConfinement, held: McpServer, data_dir: Path, tmp_path: Path

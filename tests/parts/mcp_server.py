@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import os
-import socket
 import sys
-from pathlib import Path
 from typing import Literal
 
 import uvicorn
@@ -57,25 +55,6 @@ async def wait(seconds: float) -> str:
 def pid() -> str:
     """Which process this is."""
     return str(os.getpid())
-
-
-@server.tool()
-def touch(path: str) -> str:
-    """Read a file that is there, or write one."""
-    try:
-        if Path(path).exists():
-            return f"read: {Path(path).read_text()}"
-        Path(path).write_text("note")
-    except OSError:
-        return "refused"
-    return "written"
-
-
-@server.tool()
-def connect(port: int) -> str:
-    """Connect to this machine."""
-    with socket.create_connection(("127.0.0.1", port), timeout=5):
-        return "connected"
 
 
 @server.tool(name="a.name with everything/that no provider takes, and longer than sixty-four characters at that")
