@@ -12,13 +12,14 @@ import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from hashlib import sha256
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import httpx
 import httpx2
 import jsonschema
 import mcp
-import openai
 import pytest
 import pytest_asyncio
 from mcp.client.streamable_http import streamable_http_client
@@ -155,6 +156,12 @@ async def other(programs: Programs) -> str:
     return programs.add("stranger")[1]
 
 
+@pytest.fixture(scope="module")
+def openai() -> Any:
+    """The vendor's client: every worker would wait a second for it, were it imported above."""
+    return import_module("openai")
+
+
 async def test_a_message_is_answered_and_can_be_fetched_by_its_client_alone(
     programs: Programs, token: str, other: str
 ) -> None:
@@ -205,7 +212,7 @@ async def test_nobody_else_is_heard(programs: Programs, headers: dict[str, str],
 
 
 @pytest.mark.long
-async def test_a_client_that_was_removed_is_not_heard_from_its_next_request_on(programs: Programs) -> None:
+async def test_a_client_that_was_removed_is_not_heard_from_its_next_request_on(programs: Programs, openai: Any) -> None:
     name, token = programs.add("gone")
     async with programs.http(token) as client:
         assert (await client.post("/api/v1/messages", json={"text": "say hello"})).status_code == 200
@@ -241,7 +248,7 @@ async def test_bad_input_gets_a_clear_error(programs: Programs, token: str, body
     assert says in refused.json()["error"]["message"]
 
 
-async def test_the_unmodified_client_of_openai_talks_to_the_agent(programs: Programs, token: str) -> None:
+async def test_the_unmodified_client_of_openai_talks_to_the_agent(programs: Programs, token: str, openai: Any) -> None:
     async with openai.AsyncOpenAI(api_key=token, base_url=f"{programs.url}/v1") as client:
         assert [model.id for model in (await client.models.list()).data] == ["trivet"]
         said = await client.chat.completions.create(
