@@ -13,6 +13,8 @@ PRINTERS = {"pprint", "print", "print_exc", "print_exception", "print_stack"}
 
 
 def calls(source: str, names: set[str]) -> Iterator[ast.Call]:
+    if not any(name in source for name in names):
+        return
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Call):
             called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")

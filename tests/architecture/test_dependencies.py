@@ -6,6 +6,7 @@ import ast
 import re
 import sys
 import tomllib
+from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Final
@@ -35,7 +36,8 @@ def declared() -> set[str]:
     }  # `all` names extras of ours
 
 
-def imported() -> set[str]:
+@cache
+def imported() -> frozenset[str]:
     """List the foreign packages that the product imports, `TYPE_CHECKING` and functions included."""
     found: set[str] = set()
     for package in PACKAGES:
@@ -45,7 +47,7 @@ def imported() -> set[str]:
                     found.update(alias.name.partition(".")[0] for alias in node.names)
                 elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
                     found.add(node.module.partition(".")[0])
-    return found - sys.stdlib_module_names - {*PACKAGES}
+    return frozenset(found - sys.stdlib_module_names - {*PACKAGES})
 
 
 def test_what_is_imported_is_declared() -> None:
