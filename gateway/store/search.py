@@ -294,9 +294,6 @@ def to_vector(kept: bytes) -> Vector:
 # tsvector, built from our terms directly (`array_to_tsvector`); the query is a cast of quoted lexemes, so no parser,
 # dictionary or locale of the server has a say.
 
-INDEXES: Final = ("facts_index", "passages_index")
-"""The FTS5 tables; SQLite adds `facts_index_data` and others of its own."""
-
 TIDY: Final = (
     "INSERT INTO facts_index(facts_index) VALUES ('optimize')",
     "INSERT INTO passages_index(passages_index) VALUES ('optimize')",

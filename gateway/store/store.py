@@ -72,11 +72,10 @@ class Store(Aggregate):
     @write
     def create_schema(self, connection: Connection) -> bool:
         """Make an empty SQLite database one of this version, without Alembic. False, and nothing done, for all others:
-        they are for the migrations, of which the file is what they come to."""
+        they are for the migrations."""
         if connection.dialect.name != "sqlite" or connection.exec_driver_sql("SELECT 1 FROM sqlite_master").first():
             return False
-        for statement in SQLITE_SCHEMA.read_text("utf-8").split(STATEMENT_END):
-            connection.exec_driver_sql(statement)
+        create_sqlite_schema(connection)
         return True
 
     async def installation(self) -> str:
@@ -109,8 +108,6 @@ class Store(Aggregate):
 
 # --- the schema
 
-SQLITE_SCHEMA: Final = Path(__file__).with_name("sqlite.sql")
-STATEMENT_END: Final = ";\n\n"
 VERSION: Final = select(table(VERSION_TABLE, column("version_num")).c.version_num)
 _INSTALLATION: Final = select(installation.c.id)
 _RENAME: Final = update(installation).values(id=bindparam("new_id"))
@@ -119,6 +116,12 @@ _RENAME: Final = update(installation).values(id=bindparam("new_id"))
 @per_dialect
 def _name(insert: InsertInto) -> Executable:
     return insert(installation).values(number=1, id=bindparam("new_id")).on_conflict_do_nothing()
+
+
+def create_sqlite_schema(connection: Connection) -> None:
+    """Run the statements of `sqlite.sql`, which end with an empty line each."""
+    for statement in Path(__file__).with_name("sqlite.sql").read_text("utf-8").split(";\n\n"):
+        connection.exec_driver_sql(statement)
 
 
 def refuse_unknown(found: str | None) -> None:

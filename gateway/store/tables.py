@@ -1,4 +1,4 @@
-"""Every table and column, once. The migrations build exactly this; a test compares the two on both databases.
+"""Every table and column, once. `sqlite.sql` and the migrations come to exactly this; a test compares them.
 
     lanes 1 ── n sessions 1 ── n entries          consumed   which turn answered which inbound message
                          1 ── n turns             outbox     committed replies, deliveries: how they ended
@@ -13,8 +13,8 @@
 Times are Unix milliseconds. A session key is stored in its text form; `owner` is the text of `key.owner`.
 All text has been through the scrubber.
 
-The condition of a partial index is told to SQLite's dialect only, or every process would load the other one; the
-migrations tell both."""
+The condition of a partial index is told to SQLite's dialect only, or every process would load the other one;
+`gateway.store.migrations` tells both."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy.types import TypeDecorator
 
-SCHEMA_REVISION: Final = "v3"
-"""The migration this code is written for."""
+KNOWN_REVISIONS: Final = ("v1", "v2", "v3")
+"""Every step of the schema up to ours, oldest first."""
 
-KNOWN_REVISIONS: Final = frozenset({"v1", "v2", "v3"})
-"""Every migration up to ours."""
+SCHEMA_REVISION: Final = KNOWN_REVISIONS[-1]
+"""The step this code is written for."""
 
 OLD_REVISIONS: Final = frozenset({"0001", "0002", "0003", "0004", "0005", "0006", "0007"})
 """Revisions before the schema was counted from v1. Any other revision was made by a newer Trivet."""

@@ -1,8 +1,9 @@
 """Bringing the schema up to date. The only importer of Alembic; `trivet migrate` and `trivet up` load it.
 
-Migrations go forward only and run in one transaction: all of them or none. Several processes may call
-`migrate` at once: on PostgreSQL an advisory lock, on SQLite the write lock makes them queue, and whoever
-comes later finds nothing to do."""
+A database without a schema is given today's, whole: SQLite by `sqlite.sql`, PostgreSQL from `tables.py`. Steps are for
+those that have an earlier one. They go forward only and run in one transaction: all of them or none. Several processes
+may call `migrate` at once: on PostgreSQL an advisory lock, on SQLite the write lock makes them queue, and whoever comes
+later finds nothing to do."""
 
 from __future__ import annotations
 
@@ -16,12 +17,14 @@ from sqlalchemy import func, inspect, select
 
 from gateway.limits import MIGRATION_WAIT_S
 from gateway.store.engine import WITH_BOUNDED_TRANSACTIONS, Connection, open_database, sqlalchemy_connection
-from gateway.store.store import VERSION, refuse_unknown
-from gateway.store.tables import VERSION_TABLE
+from gateway.store.store import VERSION, create_sqlite_schema, refuse_unknown
+from gateway.store.tables import KNOWN_REVISIONS, VERSION_TABLE, metadata
 
 _FOLDER: Final = Path(__file__).parent
 _LOCK: Final = int.from_bytes(b"trivet") & 0x7FFF_FFFF
 """Our advisory lock; any number will do as long as it stays the same."""
+
+_FULL_TEXT: Final = "CREATE INDEX {0}_index ON {0} USING gin (array_to_tsvector(string_to_array(terms, ' ')))"
 
 
 async def migrate(url: str) -> list[str]:
@@ -49,8 +52,23 @@ def _upgrade(connection: Connection) -> list[str]:
             lent.execute(select(func.pg_advisory_xact_lock(_LOCK)))
         if inspect(lent).has_table(VERSION_TABLE):
             refuse_unknown(lent.execute(VERSION).scalar_one_or_none())
-        command.upgrade(alembic_config(lent, on_version_apply=note), "head")
-    return applied
+            command.upgrade(alembic_config(lent, on_version_apply=note), "head")
+            return applied
+        if lent.dialect.name == "sqlite":
+            create_sqlite_schema(connection)
+        else:
+            _create_postgres_schema(lent)
+    return list(KNOWN_REVISIONS)
+
+
+def _create_postgres_schema(connection: SqlalchemyConnection) -> None:
+    for table in metadata.tables.values():
+        for index in table.indexes:  # the condition of a partial one is told to SQLite's dialect only
+            index.dialect_options["postgresql"]["where"] = index.dialect_options["sqlite"]["where"]
+    metadata.create_all(connection, checkfirst=False)
+    for name in ("facts", "passages"):
+        connection.exec_driver_sql(_FULL_TEXT.format(name))
+    command.stamp(alembic_config(connection), "head")
 
 
 def alembic_config(connection: SqlalchemyConnection, **options: Any) -> Config:
