@@ -140,7 +140,7 @@ def _client(settings: Settings) -> ModelClient:
 async def _what_is_wrong(client: ModelClient, settings: Settings, model: str, embeds: str) -> tuple[str, str]:
     try:
         if model == embeds:
-            await _embedded(client, model)
+            await client.embed(EmbeddingRequest(model, _NOBODY, (_QUESTION,), TRIAL_TIMEOUT_S))
         elif model == settings.agent.transcription_model:
             await _heard(client, model)
         elif model == settings.agent.speech_model:
@@ -173,10 +173,6 @@ async def _said(client: ModelClient, model: str, tokens_max: int) -> str:
         backoff_s=(),
     )
     return (await ask(client, request)).text
-
-
-async def _embedded(client: ModelClient, model: str) -> None:
-    await client.embed(EmbeddingRequest(model, _NOBODY, (_QUESTION,), TRIAL_TIMEOUT_S))
 
 
 async def _heard(client: ModelClient, model: str) -> None:

@@ -104,11 +104,6 @@ _START: Final = (
 )
 
 
-def start_text(words: Words) -> str:
-    """Greet in three lines."""
-    return "\n".join(map(words.say, _START))
-
-
 def help_text(
     role: GrantRole,
     words: Words,
@@ -293,4 +288,4 @@ class CommandTable:
         return help_text(asked.role, asked.words, listed=listed, can_split=can_split, topic=topic, own=own)
 
     async def _start(self, asked: CommandRequest) -> str:
-        return start_text(asked.words)
+        return "\n".join(map(asked.words.say, _START))

@@ -468,11 +468,7 @@ class SuggestionServer:
         fitting.sort(key=lambda pair: not pair[1].casefold().startswith(typed))
         scrub = self._scrubber.for_chat(str(wanted.key)).scrub
         return tuple(
-            Suggestion(_shown_suggestion(scrub(label)), scrub(value))
+            Suggestion(clipped(scrub(label), SUGGESTION_CHARS_MAX), scrub(value))
             for label, value in fitting[:SUGGESTIONS_MAX]
             if len(value) <= SUGGESTION_CHARS_MAX
         )
-
-
-def _shown_suggestion(label: CleanText) -> CleanText:
-    return clipped(label, SUGGESTION_CHARS_MAX)

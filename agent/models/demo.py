@@ -232,10 +232,6 @@ def _newest_request(request: ModelRequest) -> tuple[str, tuple[PromptMessage, ..
     return _without_preamble(request.messages[at].text), request.messages[at + 1 :]
 
 
-def _newest_message(request: ModelRequest) -> PromptMessage:
-    return request.messages[_newest_at(request)]
-
-
 def _newest_at(request: ModelRequest) -> int:
     asked = (at for at, each in enumerate(request.messages) if each.role is Role.USER and not _NOTE.match(each.text))
     return max(asked)
@@ -303,7 +299,7 @@ def _turn(request: ModelRequest) -> _Script:
         return behave(rest.strip(), request)
     if request.purpose is UsagePurpose.TURN and (wished := demo_tasks(said)):
         return _as_wished(wished, request)
-    got = what_came(_newest_message(request).text)
+    got = what_came(request.messages[_newest_at(request)].text)
     is_new = request.purpose is UsagePurpose.TURN and not any(each.role is Role.ASSISTANT for each in request.messages)
     told = (*got, *((f"You said: {part.task}",) if part.task or not got else ()), *((HINT,) if is_new else ()))
     return _signed("\n\n".join(told))

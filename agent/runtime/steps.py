@@ -109,7 +109,9 @@ class Steps:
             if not spoken.calls:
                 turn.answer = spoken.text
                 return
-            results = await self._tools.run_round(context, _as_run(spoken))
+            results = await self._tools.run_round(
+                context, tuple(RequestedCall(call.id, call.name, call.arguments) for call in spoken.calls)
+            )
             self._keep_results(turn, context, messages, results)
             self._note_failures(turn, context, messages, results)
             if context.enclosures is not None and (shown := context.enclosures.take_shown()):
@@ -307,8 +309,3 @@ def _tell(messages: list[PromptMessage], text: CleanText, images: tuple[Image, .
         before = messages.pop()
         text, images = joined(before.text, text, by="\n\n"), (*before.images, *images)
     messages.append(PromptMessage(Role.USER, text, images=images))
-
-
-def _as_run(spoken: _Spoken) -> tuple[RequestedCall, ...]:
-    """Return the calls with scrubbed arguments: a tool never sees a secret that the model could not have seen."""
-    return tuple(RequestedCall(call.id, call.name, call.arguments) for call in spoken.calls)

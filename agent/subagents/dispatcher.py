@@ -340,7 +340,7 @@ class SubAgents:
     async def _carry_out(self, run: SubagentRun) -> ChildEnding:
         """Wait first for the child's turn among those of its session here, then for a slot of this process, then until
         other processes leave room in the session; then run it."""
-        async with self._queue(run.task.parent_session_id):
+        async with self._queues.setdefault(run.task.parent_session_id, asyncio.Semaphore(limits.SUBAGENTS_LIVE_MAX)):
             while True:
                 async with self._slots[run.task.depth].held(run.task.key.owner):
                     if await self._starts(run):
@@ -372,9 +372,6 @@ class SubAgents:
         context, wake = run.assignment.context, run.assignment.context.wake
         person = "" if wake is None or wake.is_private else wake.author_name
         self._watch.started(task, context.address, context.language, person=person)
-
-    def _queue(self, session_id: str) -> asyncio.Semaphore:
-        return self._queues.setdefault(session_id, asyncio.Semaphore(limits.SUBAGENTS_LIVE_MAX))
 
     # --- its end
 

@@ -204,7 +204,9 @@ class Orchestration:
 
     async def _play(self, group: asyncio.TaskGroup) -> Conclusion:
         while not isinstance(move := self._strategy.move(self._ended), Conclusion):
-            why_not = self._why_not
+            why_not = self._allotment.problem or (
+                _OUT_OF_TIME if self._deadline.left_s <= self._bounds.ending_s else ""
+            )
             if not why_not:
                 self._begin(group, move.orders)
             if not self._running:
@@ -240,11 +242,6 @@ class Orchestration:
         else:
             self._tasks[step.id] = task
             self._ended[step.id] = _ended(task)
-
-    @property
-    def _why_not(self) -> str:
-        """Say why nothing new may begin; "" if it may."""
-        return self._allotment.problem or (_OUT_OF_TIME if self._deadline.left_s <= self._bounds.ending_s else "")
 
     def _explained(self, outcome: Conclusion) -> Conclusion:
         """Add the spent budget to the reason: a strategy knows that steps failed, but not that the budget

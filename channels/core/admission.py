@@ -46,7 +46,7 @@ class BotLoopGuard:
     async def hears(self, incoming: Incoming) -> bool:
         """Tell whether a message is to be taken in. A message that comes again counts once; a person's message always
         is taken in."""
-        room = _room(incoming)
+        room = ":".join((platform_of(incoming.channel), *(incoming.place or (incoming.user_id,))))
         if not incoming.is_bot:
             await self._places.person_spoke(room)
             return True
@@ -59,10 +59,6 @@ class BotLoopGuard:
 def platform_of(channel: str) -> str:
     """Return a channel's platform: `telegram` for `telegram.support`. Rooms are the same for all accounts there."""
     return channel.partition(".")[0]
-
-
-def _room(incoming: Incoming) -> str:
-    return ":".join((platform_of(incoming.channel), *(incoming.place or (incoming.user_id,))))
 
 
 K = TypeVar("K")

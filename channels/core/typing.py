@@ -146,7 +146,7 @@ class TypingIndicators:
         is_lit = False
         try:
             await asyncio.sleep(self._show_after_s)
-            while (left_s := self._left_s(shown)) > 0:
+            while (left_s := max(shown.until_s.values(), default=0.0) - self._clock.monotonic_s()) > 0:
                 if await self._pacer.may_spend(typing.budgets(shown.address), Urgency.INDICATOR):
                     await typing.show_typing(shown.address, STATUS)
                     is_lit = True
@@ -169,9 +169,6 @@ class TypingIndicators:
 
     def _is_refused(self, address: ReplyAddress) -> bool:
         return self._clock.monotonic_s() < self._refused_until_s.get(address.lane, 0.0)
-
-    def _left_s(self, shown: _Shown) -> float:
-        return max(shown.until_s.values(), default=0.0) - self._clock.monotonic_s()
 
     async def _all_out(self) -> None:
         tasks = [shown.task for shown in self._shown.values() if shown.task is not None]

@@ -123,18 +123,13 @@ def rejected(word: str) -> errors.CredentialsRejected:
 def or_rejected(error: SlackApiError) -> Exception:
     """Return the error itself, unless it says that only the operator can help."""
     word = api_word(error)
-    return rejected(word) if is_rejection(word) else error
+    return rejected(word) if word in _SHUT_OUT else error
 
 
 def asked_to_wait_s(error: Exception) -> float:
     """Return the seconds for which Slack wants to be left alone; 0 where it did not name any."""
     found = _api_error(error) if isinstance(error, SlackApiError) else None
     return found.retry_after_s if isinstance(found, errors.RateLimited) else 0.0
-
-
-def is_rejection(word: str) -> bool:
-    """Tell whether only the operator can help."""
-    return word in _SHUT_OUT
 
 
 def _api_error(error: SlackApiError) -> errors.DeliveryError:

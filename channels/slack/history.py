@@ -135,7 +135,7 @@ class SlackHistory:
             log.warning("slack: of what was missed in %s only the newest %d are read", channel_id, len(fresh))
         for thread_ts in sorted(moved, key=ts_order)[-limits.HISTORY_THREADS_MAX :]:
             fresh += await self._replies(channel_id, thread_ts)
-        return _unique(fresh)
+        return list({message["ts"]: message for message in fresh}.values())
 
     async def _replies(self, channel_id: str, thread_ts: str) -> list[Json]:
         mark = self._mark(f"{channel_id}/{thread_ts}")
@@ -207,11 +207,6 @@ def _type_of(channel: Raw) -> str:
 
 def _next_cursor(page: Json) -> str:
     return text(mapping(page.get("response_metadata")).get("next_cursor"))
-
-
-def _unique(messages: list[Json]) -> list[Json]:
-    """Drop doubles: a broadcast reply is in the channel and in its thread."""
-    return list({message["ts"]: message for message in messages}.values())
 
 
 def _text(order: tuple[int, int]) -> str:

@@ -257,7 +257,7 @@ class _ShardLanes:
         """The claim up to the first message that we cannot read, or None if that is the first of all: then the
         lane waits, as after a failed run, or for a worker of the newer release that wrote the message."""
         handle, fence, attempts, stopped, rows = row
-        key, lease = SessionKey.parse(_lane(handle)), Lease(worker, fence)
+        key, lease = SessionKey.parse(handle.decode().partition(HANDLE_SEPARATOR)[0]), Lease(worker, fence)
         envelopes = [row[_ARRIVAL_DIGITS:] for row in rows]
         claim = Claim(key, lease, attempts, (), is_stopped=stopped > 0, access=access)
         if not all(envelopes):  # withdrawn before we heard of the claim
@@ -544,10 +544,6 @@ class Lanes:
 def _proof(claim: Claim) -> tuple[str, str, int]:
     """Return the beginning of every script about a run: the lane, and by which right."""
     return lane_handle(claim.key), claim.lease.worker, claim.lease.fence
-
-
-def _lane(handle: bytes) -> str:
-    return handle.decode().partition(HANDLE_SEPARATOR)[0]
 
 
 def _readable_head(envelopes: Sequence[bytes]) -> tuple[tuple[InboundMessage, ...], BadEnvelope | None]:

@@ -37,7 +37,9 @@ class Setting:
     @property
     def is_secret(self) -> bool:
         """Tell whether the value, or a part of it, may never be shown."""
-        members = _plain_members(self.field.annotation)
+        members = tuple(
+            get_args(part)[0] if get_origin(part) is Annotated else part for part in _members(self.field.annotation)
+        )
         tables = self.is_list and isinstance(members[0], type) and issubclass(members[0], BaseModel)
         return tables or SecretStr in members
 
@@ -143,11 +145,6 @@ def _leaves(section: type[Section], prefix: str) -> Iterator[Setting]:
 def _members(annotation: object) -> tuple[object, ...]:
     """The parts of a union, or the type alone."""
     return get_args(annotation) or (annotation,)
-
-
-def _plain_members(annotation: object) -> tuple[object, ...]:
-    """The same, without what `Annotated` adds to each."""
-    return tuple(get_args(part)[0] if get_origin(part) is Annotated else part for part in _members(annotation))
 
 
 def _choices(member: object) -> tuple[object, ...]:

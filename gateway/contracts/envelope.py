@@ -112,10 +112,6 @@ def address_from_text(text: str) -> ReplyAddress:
         raise BadEnvelope("malformed reply address") from error
 
 
-def _asks_or_amends(reply: Reply) -> bool:
-    return bool(reply.choices or reply.amends) or reply.kind is ReplyKind.QUESTION
-
-
 def _address(address: ReplyAddress) -> dict[str, Any]:
     return {"channel": address.channel, "lane": address.lane, "target": address.target}
 
@@ -147,7 +143,7 @@ def _inbound(message: InboundMessage) -> dict[str, Any]:
         "sent_at_ms": message.sent_at_ms,
         "received_at_ms": message.received_at_ms,
         "attachments": [_attachment(attachment) for attachment in message.attachments],
-        "removed": [_removed(removed) for removed in message.removed],
+        "removed": [{"kind": removed.kind, "count": removed.count} for removed in message.removed],
     } | _said_of_some(message)
 
 
@@ -202,10 +198,6 @@ def _to_quote(fields: _Fields) -> Quote:
     )
 
 
-def _removed(removed: RemovedSecrets) -> dict[str, Any]:
-    return {"kind": removed.kind, "count": removed.count}
-
-
 def _to_inbound(fields: _Fields) -> InboundMessage:
     return InboundMessage(
         id=_text(fields, "id"),
@@ -244,7 +236,7 @@ def _to_file(fields: _Fields) -> ReplyFile:
 
 def _reply(reply: Reply) -> dict[str, Any]:
     of_some: dict[str, Any] = {}
-    if _asks_or_amends(reply):
+    if bool(reply.choices or reply.amends) or reply.kind is ReplyKind.QUESTION:
         of_some["choices"] = [{"label": choice.label, "command": choice.command} for choice in reply.choices]
         of_some["amends"] = reply.amends
     if reply.files:

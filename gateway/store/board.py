@@ -264,7 +264,7 @@ def due(connection: Connection, *, limit: int, without: Collection[SessionKey]) 
     """Return every wake that is settled, oldest first, but for these lanes."""
     left_out = [str(key) for key in without]
     found = [*_of_barriers(connection, left_out), *_of_single(connection, left_out, limit=limit)]
-    return sorted(found, key=lambda wake: (_since_ms(wake), wake.id))[: max(limit, 0)]
+    return sorted(found, key=lambda wake: (max(task.finished_at_ms for task in wake.tasks), wake.id))[: max(limit, 0)]
 
 
 def _of_barriers(connection: Connection, without: Sequence[str]) -> list[subagents.Wake]:
@@ -283,10 +283,6 @@ def _of_barrier(rows: Sequence[sa.Row[Any]]) -> subagents.Wake:
 def _of_single(connection: Connection, without: Sequence[str], *, limit: int) -> list[subagents.Wake]:
     rows = connection.execute(_SINGLE, {"page_limit": max(limit, 0), "without": without}).all()
     return [subagents.Wake(row.id, row.parent_session_id, to_wake(row.wake), (to_task(row),)) for row in rows]
-
-
-def _since_ms(wake: subagents.Wake) -> int:
-    return max(task.finished_at_ms for task in wake.tasks)
 
 
 CHANNEL: Final = "subagent:"

@@ -139,11 +139,6 @@ def put_replies(connection: Connection, replies: Sequence[Reply]) -> None:
         connection.execute(_put(connection), rows)
 
 
-def put_one(connection: Connection, reply: Reply) -> bool:
-    """Commit one reply; False if its id is known."""
-    return connection.execute(_put_new(connection), from_reply(reply, position=0, state=NEW)).one_or_none() is not None
-
-
 def unsent(connection: Connection, key: SessionKey, turn_ids: Sequence[str]) -> tuple[Reply, ...]:
     """Return what these turns answered and no receipt has ended."""
     rows = connection.execute(_UNSENT, {"turn_ids": turn_ids, "k": str(key)})
@@ -181,11 +176,6 @@ def put_files(connection: Connection, key: SessionKey, contents: Sequence[FileCo
     ]
     if rows:
         connection.execute(_put_file(connection), rows)
-
-
-def _forget_files(connection: Connection, reply_ids: Sequence[str]) -> None:
-    """Forget the files of these replies, whose deliveries have ended."""
-    connection.execute(_FORGET_FILES, {"replies": list(reply_ids)})
 
 
 _NOBODY: Final = ""
@@ -349,7 +339,9 @@ class ButtonStore(Aggregate):
     def offer(self, connection: Connection, reply: Reply, buttons: Sequence[Button]) -> bool:
         """Commit a reply that belongs to no turn with the actions of its buttons. False: it was committed before,
         with the buttons that it had then."""
-        is_new = put_one(connection, reply)
+        is_new = (
+            connection.execute(_put_new(connection), from_reply(reply, position=0, state=NEW)).one_or_none() is not None
+        )
         if is_new:
             put_buttons(connection, buttons, now_ms=reply.created_at_ms)
         return is_new
@@ -412,7 +404,7 @@ class OutboxStore(Aggregate):
             }
             with_files = [row.id for row in connection.execute(_END, ended) if row.files]
             if with_files:
-                _forget_files(connection, with_files)
+                connection.execute(_FORGET_FILES, {"replies": list(with_files)})
 
     @read
     def recent(self, connection: Connection, key: SessionKey | None, *, limit: int) -> Sequence[DeliveryProgress]:

@@ -273,7 +273,7 @@ def to_entry(row: Sequence[Any]) -> Entry:
         CleanText(text),
         seq,
         _KINDS[kind],
-        _to_calls(calls) if calls else (),
+        tuple(ToolCall(id_, name, CleanText(arguments)) for id_, name, arguments in json.loads(calls)) if calls else (),
         call_id,
         is_error,
         tail_start_seq,
@@ -283,10 +283,6 @@ def to_entry(row: Sequence[Any]) -> Entry:
         is_undone,
         by,
     )
-
-
-def _to_calls(text: str) -> tuple[ToolCall, ...]:
-    return tuple(ToolCall(id_, name, CleanText(arguments)) for id_, name, arguments in json.loads(text))
 
 
 def to_todo(row: Row[Any]) -> Todo:

@@ -180,7 +180,9 @@ class Api:
         if route.needs_token and request.headers.get("authorization") != f"Bot {self._token}":
             raise unauthorized()
         over = self._buckets.take_global() if route.needs_token else None
-        allowance = over or self._buckets.take(route.limited_as, _major(request))
+        allowance = over or self._buckets.take(
+            route.limited_as, "/".join(str(request.path_params[name]) for name in _MAJOR if name in request.path_params)
+        )
         if allowance is not None and not allowance.is_granted:
             return too_many(allowance, via=not self._faults.other.get("no_via"))
         headers = {} if allowance is None else allowance.headers()
@@ -238,11 +240,6 @@ def too_many(allowance: BucketState, *, via: bool) -> Response:
     if allowance.is_global:
         headers = {"Retry-After": headers["Retry-After"], "X-RateLimit-Global": "true", "X-RateLimit-Scope": "global"}
     return JSONResponse(body, 429, headers | ({"Via": "1.1 google"} if via else {}))
-
-
-def _major(request: Request) -> str:
-    """Return the parameters of a path that have budgets of their own."""
-    return "/".join(str(request.path_params[name]) for name in _MAJOR if name in request.path_params)
 
 
 async def read(request: Request, world: DiscordState) -> DiscordCall:

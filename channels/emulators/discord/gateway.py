@@ -347,13 +347,10 @@ class Gateway:
         return session
 
     def _leave(self, outlet: Outlet, code: int) -> None:
-        for session in self._sessions_on(outlet):
+        for session in [session for session in self._sessions.values() if session.outlet is outlet]:
             session.outlet, session.lost_at_s = None, self.clock_s()
             if code in (*_ENDED_BY_CLIENT, CloseCode.SESSION_TIMED_OUT):
                 del self._sessions[session.id]
-
-    def _sessions_on(self, outlet: Outlet) -> list[GatewaySession]:
-        return [session for session in self._sessions.values() if session.outlet is outlet]
 
     def _forget_the_dead(self) -> None:
         oldest_s = self.clock_s() - self.switches.resume_window_s

@@ -159,7 +159,7 @@ class SlackEvents:
             return
         parcel = self._post(event, is_shared=place.is_shared)
         if is_inbound and self.faults.take("duplicate"):
-            self.delivery.send(replace_fresh(parcel), as_retry=True)
+            self.delivery.send(replace(parcel, answered=type(parcel.answered)()), as_retry=True)
 
     def _post(self, event: Json, *, is_shared: bool = False) -> EventDelivery:
         world = self.world
@@ -195,11 +195,6 @@ class SlackEvents:
         """Send an envelope that is no event: what should be the event is a text."""
         payload: Json = {"type": "event_callback", "team_id": self.world.team_id, "event": "\u0000"}
         self.delivery.send(EventDelivery("events_api", payload))
-
-
-def replace_fresh(parcel: EventDelivery) -> EventDelivery:
-    """Copy the same event, to be acknowledged on its own."""
-    return replace(parcel, answered=type(parcel.answered)())
 
 
 # --- writing, changing and taking back messages

@@ -159,7 +159,9 @@ def site(app: FastAPI, door: http.AdminToken, token: str, clock: Clock) -> APIRo
     for name, (template, asks, under) in _SHOWN.items():
         page(name, template, asks, under=under)
     _add_login(router, door, shown)
-    _add_files(router, _static_files())
+    _add_files(
+        router, {path.name: path.read_bytes() for path in (_PAGES / "static").iterdir() if path.suffix in _MEDIA_TYPES}
+    )
 
     @router.get("/api/v1/openapi.json", dependencies=[signed_in])
     async def openapi() -> JSONResponse:
@@ -283,11 +285,6 @@ def _add_files(router: APIRouter, files: Mapping[str, bytes]) -> None:
         if name not in files:
             raise HTTPException(status.HTTP_404_NOT_FOUND, "there is no such file")
         return Response(files[name], media_type=_MEDIA_TYPES[Path(name).suffix], headers=_FILE_HEADERS)
-
-
-def _static_files() -> Mapping[str, bytes]:
-    """Read the static files, by name. They are few and small, and nobody can ask for any other."""
-    return {path.name: path.read_bytes() for path in (_PAGES / "static").iterdir() if path.suffix in _MEDIA_TYPES}
 
 
 # All together.
