@@ -16,6 +16,7 @@ from typing import Final
 
 from agent.concurrency import BackgroundTasks, Wakeup, run_aside
 from agent.engine import AfterTurn, Engine
+from agent.features import sessions
 from agent.features.access import AdminNotices, People, access_commands, showing_access
 from agent.features.accounts import belongings_commands, linking_commands
 from agent.features.attachments.documents import Documents
@@ -27,13 +28,6 @@ from agent.features.memory.knowledge import ChargedEmbedder, PersonMemory, memor
 from agent.features.plans import Planner, Planning, plan_commands, plan_tool
 from agent.features.plugins import plugin_commands, plugin_tools
 from agent.features.schedules.service import Scheduler, ScheduleService, remind_commands, schedule_tools
-from agent.features.sessions import (
-    SuggestionServer,
-    choice_commands,
-    conversation_commands,
-    profile_commands,
-    undo_command,
-)
 from agent.features.titles import Titler
 from agent.features.usage import Allowances, Meter, limits_command, queue_command, usage_commands
 from agent.features.voice import Voice
@@ -181,11 +175,13 @@ def announcing(settings: Settings, *, bus: RedisBus, store: Store, scrubber: Scr
 
 def suggesting(
     settings: Settings, *, bus: RedisBus, store: Store, scrubber: Scrubber, clock: Clock
-) -> SuggestionServer:
+) -> sessions.SuggestionServer:
     """Build the service that answers requests for suggestions while people type, on a bus and a store that may be its
     own."""
     own = WorkspaceFiles(settings.data_dir / WORKSPACE, scrubber)
-    return SuggestionServer(bus.suggestions, store, _people(settings, bus, store, clock), own, settings, scrubber)
+    return sessions.SuggestionServer(
+        bus.suggestions, store, _people(settings, bus, store, clock), own, settings, scrubber
+    )
 
 
 def _people(settings: Settings, bus: RedisBus, store: Store, clock: Clock) -> People:
@@ -413,7 +409,7 @@ class _Parts:
         ending = SubagentStopper(store.tasks, self._clock)
         keeper = access_service(self._settings, bus=self._bus, store=store, scrubber=scrubber, clock=self._clock)
         return (
-            *conversation_commands(
+            *sessions.conversation_commands(
                 store,
                 self._compactor,
                 self._bus.lanes,
@@ -423,16 +419,16 @@ class _Parts:
                 prices_of=partial(prices_of, self.client, settings),
                 left=(self._bus.vault.drop,),
             ),
-            *choice_commands(store, self.models, ending),
+            *sessions.choice_commands(store, self.models, ending),
             *self._voice.commands(),
-            undo_command(store, ending),
+            sessions.undo_command(store, ending),
             *usage_commands(store.usage, self.meter, self._clock, partial(prices_of, self.client, settings)),
             *memory_commands(self._memory, store.memories, store.people, ending, forgotten=(self._bus.vault.drop_all,)),
             *belongings_commands(store.people, scrubber),
             *linking_commands(
                 store.links, scrubber, self._clock, changed=keeper.project, tell=self._bus.deliveries.publish
             ),
-            *profile_commands(self._own),
+            *sessions.profile_commands(self._own),
             *remind_commands(self._schedules, scrubber, self._clock, heartbeat_minutes=minutes),
             *plan_commands(planning, scrubber),
             *answering_commands(),

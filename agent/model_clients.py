@@ -10,20 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from agent.limits import IMAGE_BYTES_MAX
+from agent.models import requests
 from agent.models.catalog import ModelCatalog, ModelEndpoint, ModelEndpoints
 from agent.models.client import ModelClient, ModelHealth
 from agent.models.demo import PREFIX, ScriptedClient
 from agent.models.litellm import LitellmClient
 from agent.models.metering import Gate
-from agent.models.requests import (
-    EmbeddingModel,
-    ModelEvent,
-    ModelFacts,
-    ModelProvider,
-    ModelRequest,
-    SpeechModel,
-    TranscriptionModel,
-)
 from agent.models.selection import check_models, embedding_model, named_models, utility_model
 from agent.tools.files.workspace import WorkspaceLookup, Workspaces
 from gateway.config import Settings
@@ -57,13 +49,13 @@ class WorkspaceGallery:
 class ModelRouter:
     """`ModelProvider` for any name."""
 
-    def __init__(self, others: ModelProvider, *, demo_away: Path | None = None) -> None:
+    def __init__(self, others: requests.ModelProvider, *, demo_away: Path | None = None) -> None:
         """Keep the client of all models that are no demo. As long as the file `demo_away` is there, no demo answers."""
         self._demo = ScriptedClient()
         self._demo.away = demo_away
         self._others = others
 
-    def facts(self, model: str) -> ModelFacts:
+    def facts(self, model: str) -> requests.ModelFacts:
         """Return the facts as the client of that name knows them."""
         return self._client(model).facts(model)
 
@@ -71,7 +63,7 @@ class ModelRouter:
         """Check the name with the client of that name."""
         self._client(model).check_name(model)
 
-    def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+    def stream(self, request: requests.ModelRequest) -> AsyncIterator[requests.ModelEvent]:
         """Stream from the client of that name."""
         return self._client(request.model).stream(request)
 
@@ -80,7 +72,7 @@ class ModelRouter:
         await self._demo.close()
         await self._others.close()
 
-    def _client(self, model: str) -> ModelProvider:
+    def _client(self, model: str) -> requests.ModelProvider:
         return self._demo if model.startswith(PREFIX) else self._others
 
 
@@ -90,15 +82,15 @@ class ModelClients:
     name of the model that embeds. `warm_up` loads what the first call would have to wait for; None where every model
     is a demo."""
 
-    provider: ModelProvider
-    embeddings: EmbeddingModel | None
-    transcriptions: TranscriptionModel | None
+    provider: requests.ModelProvider
+    embeddings: requests.EmbeddingModel | None
+    transcriptions: requests.TranscriptionModel | None
     endpoint_of: Callable[[str], ModelEndpoint] = ModelEndpoint
     health: ModelHealth = field(default_factory=ModelHealth)
     fallbacks: tuple[str, ...] = ()
     warm_up: Callable[[], Coroutine[Any, Any, None]] | None = None
     embedding_model: str = ""
-    speech: SpeechModel | None = None
+    speech: requests.SpeechModel | None = None
 
     def client(
         self, *, gate: Gate | None = None, spans: SpanSink | None = None, clock: Clock | None = None

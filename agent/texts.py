@@ -9,14 +9,7 @@ from typing import Final
 
 from agent.limits import MODEL_RETRY_AFTER_MAX_S, USUAL_ANSWER_TOKENS
 from agent.models.requests import StopReason, TokenCount, price_usd
-from gateway.contracts.errors import (
-    ContextTooLong,
-    EmptyAnswer,
-    ModelError,
-    ModelRejected,
-    ModelTooSlow,
-    ModelUnavailable,
-)
+from gateway.contracts import errors
 from gateway.contracts.messages import CleanText, DeliveryProgress, DeliveryState, RemovedSecrets, literal_text
 from gateway.contracts.sessions import Session
 from gateway.contracts.subagents import SubTask
@@ -66,34 +59,34 @@ def ending_note(ending: StopReason, words: Words, *, has_calls: bool = False) ->
 
 def failure_sentence(error: Exception, reference: str, words: Words) -> str:
     """Write one sentence for a turn that failed."""
-    if isinstance(error, ContextTooLong):
+    if isinstance(error, errors.ContextTooLong):
         return words.say(
             "This conversation has become too long for the model. Begin a new one with /new. (Reference {reference})",
             reference=reference,
         )
-    if isinstance(error, ModelError) and error.needs_operator:
+    if isinstance(error, errors.ModelError) and error.needs_operator:
         return words.say(
             "I cannot answer at the moment: the operator has to mend something first. (Reference {reference})",
             reference=reference,
         )
-    if isinstance(error, ModelRejected):
+    if isinstance(error, errors.ModelRejected):
         return words.say(
             "The provider of the model does not take this request, so asking again will not help. Begin a new "
             "conversation with /new, or ask the operator. (Reference {reference})",
             reference=reference,
         )
-    if isinstance(error, ModelUnavailable) and (error.retry_after_s or 0.0) > MODEL_RETRY_AFTER_MAX_S:
+    if isinstance(error, errors.ModelUnavailable) and (error.retry_after_s or 0.0) > MODEL_RETRY_AFTER_MAX_S:
         return words.say(
             "The model takes no more requests for now. Send /retry in {time}. (Reference {reference})",
             time=words.lasting((error.retry_after_s or 0.0) * 1000),
             reference=reference,
         )
-    if isinstance(error, EmptyAnswer):
+    if isinstance(error, errors.EmptyAnswer):
         return words.say(
             "The model ended without saying anything. /retry asks it once more. (Reference {reference})",
             reference=reference,
         )
-    if isinstance(error, TimeoutError | ModelTooSlow):
+    if isinstance(error, TimeoutError | errors.ModelTooSlow):
         return words.say(
             "That took too long, so I stopped. /retry tries it once more. (Reference {reference})", reference=reference
         )

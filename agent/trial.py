@@ -25,15 +25,8 @@ from typing import Any, Final, NoReturn
 
 from agent.limits import TRIAL_CHARS_MAX, TRIAL_TIMEOUT_S, TRIAL_TOKENS_MAX
 from agent.model_clients import model_clients
+from agent.models import requests
 from agent.models.client import ModelClient
-from agent.models.requests import (
-    EmbeddingRequest,
-    ModelRequest,
-    PromptMessage,
-    SpeechRequest,
-    TranscriptionRequest,
-    ask,
-)
 from agent.models.selection import embedding_model, named_models, utility_model
 from agent.prompts.library import PROFILES
 from agent.prompts.system import WORKSPACE, SkillLayers
@@ -140,12 +133,12 @@ def _client(settings: Settings) -> ModelClient:
 async def _what_is_wrong(client: ModelClient, settings: Settings, model: str, embeds: str) -> tuple[str, str]:
     try:
         if model == embeds:
-            await client.embed(EmbeddingRequest(model, _NOBODY, (_QUESTION,), TRIAL_TIMEOUT_S))
+            await client.embed(requests.EmbeddingRequest(model, _NOBODY, (_QUESTION,), TRIAL_TIMEOUT_S))
         elif model == settings.agent.transcription_model:
             await _heard(client, model)
         elif model == settings.agent.speech_model:
             voice = settings.agent.speech_voice
-            await client.speak(SpeechRequest(model, _NOBODY, "hello", voice, timeout_s=TRIAL_TIMEOUT_S))
+            await client.speak(requests.SpeechRequest(model, _NOBODY, "hello", voice, timeout_s=TRIAL_TIMEOUT_S))
         else:
             # A model that thinks first is refused, or never begins to answer, where a token is all it has.
             is_thinking = client.facts(model).is_reasoning
@@ -162,17 +155,17 @@ async def _what_is_wrong(client: ModelClient, settings: Settings, model: str, em
 
 
 async def _said(client: ModelClient, model: str, tokens_max: int) -> str:
-    request = ModelRequest(
+    request = requests.ModelRequest(
         model,
         UsagePurpose.TURN,
         _NOBODY,
         _SYSTEM,
-        (PromptMessage(Role.USER, _QUESTION),),
+        (requests.PromptMessage(Role.USER, _QUESTION),),
         completion_tokens_max=tokens_max,
         timeout_s=TRIAL_TIMEOUT_S,
         backoff_s=(),
     )
-    return (await ask(client, request)).text
+    return (await requests.ask(client, request)).text
 
 
 async def _heard(client: ModelClient, model: str) -> None:
@@ -183,7 +176,7 @@ async def _heard(client: ModelClient, model: str) -> None:
         file.writeframes(bytes(2 * _SILENCE_HZ))
     content = recording.getvalue()
     await client.transcribe(
-        TranscriptionRequest(model, _NOBODY, "silence.wav", "audio/wav", content, timeout_s=TRIAL_TIMEOUT_S)
+        requests.TranscriptionRequest(model, _NOBODY, "silence.wav", "audio/wav", content, timeout_s=TRIAL_TIMEOUT_S)
     )
 
 

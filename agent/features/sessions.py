@@ -23,24 +23,13 @@ from agent.texts import PricesOf, status_text, stopped_sentence, telling_of_ende
 from gateway.bus.access import Suggestions
 from gateway.bus.lanes import Lanes
 from gateway.config import Settings
+from gateway.contracts import sessions
 from gateway.contracts.commands import Suggestion, SuggestionRequest, Suggests
 from gateway.contracts.context_blocks import words_in
 from gateway.contracts.errors import BusError, StoreError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, clipped, joined
 from gateway.contracts.ports import Clock
-from gateway.contracts.sessions import (
-    UNTITLED,
-    Entry,
-    GrantRole,
-    OpenSession,
-    ResumeSession,
-    Session,
-    SetModel,
-    SetProfile,
-    SetTitle,
-    Undo,
-)
 from gateway.i18n import Words, sentence
 from gateway.limits import SUGGESTION_CHARS_MAX, SUGGESTIONS_MAX
 from gateway.scrub import Scrubber
@@ -105,7 +94,7 @@ class _Commands:
             await tell(asked.session.key)
         ended = await self._ending.ask(asked.session.key)
         begun = asked.words.say("A new conversation has begun.")
-        return CommandReply(telling_of_ended(begun, ended, asked.words), (OpenSession(),))
+        return CommandReply(telling_of_ended(begun, ended, asked.words), (sessions.OpenSession(),))
 
     async def stop(self, asked: CommandRequest) -> str:
         # The control lane stops turns; a /stop that comes this way finds its own lane idle.
@@ -120,7 +109,7 @@ class _Commands:
         if not wanted:
             return words.say("A title needs at least one character that can be seen.")
         word = words.say("This conversation is now called **{title}**.", title=wanted)
-        return CommandReply(word, (SetTitle(wanted),), title=wanted)
+        return CommandReply(word, (sessions.SetTitle(wanted),), title=wanted)
 
     async def sessions(self, asked: CommandRequest) -> CommandReply | str:
         page, words = _page(asked.argument), asked.words
@@ -173,11 +162,11 @@ def _page(argument: str) -> int:
     return max(int(argument), 1) if is_number else 1
 
 
-def _name(session: Session) -> str:
+def _name(session: sessions.Session) -> str:
     return f"{session.number}. {session.title}"
 
 
-def _session_line(session: Session, words: Words) -> str:
+def _session_line(session: sessions.Session, words: Words) -> str:
     count = words.count("{count} message", "{count} messages", session.message_count)
     mark = " " + words.say("(current)") if session.is_current else ""
     # Not "2. …" and "1. …" as a list of Markdown: that counts upwards from its first number.
@@ -226,8 +215,8 @@ def choice_commands(store: Store, models: Models, ending: SubagentStopper) -> tu
             return words.say("You are in conversation {number} already: **{title}**.", number=number, title=found.title)
         ended = await ending.ask(asked.session.key)
         back = words.say("Back in conversation {number}: **{title}**.", number=number, title=found.title)
-        title = None if found.title == UNTITLED else found.title
-        return CommandReply(telling_of_ended(back, ended, words), (ResumeSession(number),), title=title)
+        title = None if found.title == sessions.UNTITLED else found.title
+        return CommandReply(telling_of_ended(back, ended, words), (sessions.ResumeSession(number),), title=title)
 
     async def model(asked: CommandRequest) -> CommandReply | str:
         wanted, words = asked.argument, asked.words
@@ -237,18 +226,18 @@ def choice_commands(store: Store, models: Models, ending: SubagentStopper) -> tu
             )
         if wanted.lower() == DEFAULT:
             return CommandReply(
-                words.say("This conversation uses `{model}` again.", model=models.default), (SetModel(""),)
+                words.say("This conversation uses `{model}` again.", model=models.default), (sessions.SetModel(""),)
             )
-        if wanted in models.choosable or (asked.role is GrantRole.ADMIN and models.is_callable(wanted)):
+        if wanted in models.choosable or (asked.role is sessions.GrantRole.ADMIN and models.is_callable(wanted)):
             return CommandReply(
-                words.say("This conversation uses `{model}` from now on.", model=wanted), (SetModel(wanted),)
+                words.say("This conversation uses `{model}` from now on.", model=wanted), (sessions.SetModel(wanted),)
             )
         return _not_chosen(asked, models)
 
     return (CommandRow("retry", retry), CommandRow("resume", resume), CommandRow("model", model))
 
 
-def _author(entry: Entry, key: SessionKey) -> SessionKey:
+def _author(entry: sessions.Entry, key: SessionKey) -> SessionKey:
     """Return who wrote a user entry of this lane."""
     if key.user:
         return SessionKey(key.channel, key.user)
@@ -261,7 +250,7 @@ async def _is_newest(store: Store, asked: CommandRequest) -> bool:
     return bool(newest.entries) and newest.entries[-1].turn_id == asked.argument
 
 
-async def _numbered(store: Store, session: Session, number: int) -> Session | None:
+async def _numbered(store: Store, session: sessions.Session, number: int) -> sessions.Session | None:
     """Find a session by its number, among those of the same key only: nobody resumes another person's. A number too
     large for the database finds none."""
     return await store.sessions.numbered(session.key, number) if number < 2**31 else None
@@ -288,7 +277,7 @@ def _shown(asked: CommandRequest, models: Models) -> str:
 
 
 def _of_admins(asked: CommandRequest) -> tuple[str, ...]:
-    if asked.role is not GrantRole.ADMIN:
+    if asked.role is not sessions.GrantRole.ADMIN:
         return ()
     return (
         asked.words.say("As an admin you may choose any other model by its name, too, as in `openai/gpt-4o-mini`."),
@@ -324,7 +313,7 @@ def undo_command(store: Store, ending: SubagentStopper) -> CommandRow:
             "I took back this exchange:", "I took back the last {count} exchanges, from here on:", len(turns)
         )
         text = telling_of_ended(f"{what}\n\n> {first_words(oldest.text)}", ended, words)
-        return CommandReply(text, (Undo(oldest.first_seq),))
+        return CommandReply(text, (sessions.Undo(oldest.first_seq),))
 
     return CommandRow("undo", undo)
 
@@ -353,10 +342,12 @@ def profile_commands(own: WorkspaceFiles) -> tuple[CommandRow, ...]:
             )
             return CommandReply(_list(asked.session.profile, profiles, words), offers=offers)
         if name in _BACK:
-            return CommandReply(words.say("I am my usual self again."), (SetProfile(DEFAULT_PROFILE.name),))
+            return CommandReply(words.say("I am my usual self again."), (sessions.SetProfile(DEFAULT_PROFILE.name),))
         if name not in profiles:
             return _unknown(name, profiles, words)
-        return CommandReply(words.say("In this conversation I am now the **{name}**.", name=name), (SetProfile(name),))
+        return CommandReply(
+            words.say("In this conversation I am now the **{name}**.", name=name), (sessions.SetProfile(name),)
+        )
 
     return (CommandRow("agent", agent),)
 

@@ -17,55 +17,12 @@ from typing import Final, TypeVar
 
 import structlog
 
-from agent.limits import (
-    EMBEDDING_PAUSE_S,
-    EMBEDDING_TIMEOUT_S,
-    EMBEDDING_TRIES_MAX,
-    MODEL_REPORTS_EVERY_S,
-    MODEL_RETRY_AFTER_MAX_S,
-    SPEECH_TRIES_MAX,
-    TRANSCRIPTION_TRIES_MAX,
-)
-from agent.models.metering import (
-    Gate,
-    MeteredCall,
-    Planned,
-    embedding_plan,
-    request_plan,
-    speech_plan,
-    transcription_plan,
-)
-from agent.models.requests import (
-    LONG_WORK,
-    EmbeddingAnswer,
-    EmbeddingModel,
-    EmbeddingRequest,
-    ModelAnswer,
-    ModelEvent,
-    ModelFacts,
-    ModelProvider,
-    ModelRequest,
-    SpeechAnswer,
-    SpeechModel,
-    SpeechRequest,
-    StreamRestarted,
-    TranscriptionAnswer,
-    TranscriptionModel,
-    TranscriptionRequest,
-)
+from agent import limits
+from agent.models import metering, requests
 from gateway.bus.operator import Operator
 from gateway.clock import SystemClock
+from gateway.contracts import errors
 from gateway.contracts.budgets import Amounts, nano_of
-from gateway.contracts.errors import (
-    BusError,
-    ContextTooLong,
-    KeyRejected,
-    ModelError,
-    ModelRejected,
-    ModelTooSlow,
-    ModelUnavailable,
-    QuotaSpent,
-)
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.ports import Clock, ModelFault, ModelTrouble, SpanSink, TraceSpan
 from gateway.telemetry.metrics import MODEL_OUTCOMES, MODEL_SECONDS, Tally
@@ -73,13 +30,13 @@ from gateway.telemetry.spans import under
 
 _log = structlog.get_logger(__name__)
 _ANSWERED: Final = "answered"
-_OUTCOMES: Final[Mapping[type[ModelError], str]] = {
-    KeyRejected: "key",
-    QuotaSpent: "quota",
-    ModelRejected: "rejected",
-    ModelUnavailable: "unavailable",
-    ModelTooSlow: "too_slow",
-    ContextTooLong: "too_long",
+_OUTCOMES: Final[Mapping[type[errors.ModelError], str]] = {
+    errors.KeyRejected: "key",
+    errors.QuotaSpent: "quota",
+    errors.ModelRejected: "rejected",
+    errors.ModelUnavailable: "unavailable",
+    errors.ModelTooSlow: "too_slow",
+    errors.ContextTooLong: "too_long",
 }
 _OTHER: Final = "other"
 """Stands for models that no setting names, and for failures without a name."""
@@ -106,11 +63,11 @@ class ModelHealth:
         self.tally.add(MODEL_OUTCOMES, name, _ANSWERED)
         self.tally.time(MODEL_SECONDS, (self.clock.monotonic_s() - began_s) * 1000, name)
 
-    def failed(self, model: str, error: ModelError) -> None:
+    def failed(self, model: str, error: errors.ModelError) -> None:
         """Note that a model gave none. What may pass by itself says nothing about its key."""
         self.tally.add(MODEL_OUTCOMES, self._counted(model), _OUTCOMES.get(type(error), _OTHER))
         if error.needs_operator:
-            fault = ModelFault.QUOTA if isinstance(error, QuotaSpent) else ModelFault.KEY
+            fault = ModelFault.QUOTA if isinstance(error, errors.QuotaSpent) else ModelFault.KEY
             self._news[model] = ModelTrouble(model, self._provider_of(model), fault, self.clock.now_ms())
 
     @contextmanager
@@ -119,7 +76,7 @@ class ModelHealth:
         began_s = self.clock.monotonic_s()
         try:
             yield
-        except ModelError as error:
+        except errors.ModelError as error:
             self.failed(model, error)
             raise
         self.answered(model, began_s)
@@ -132,14 +89,14 @@ class ModelHealth:
                 await bus.report_models(news)
                 news = {}
             await self.tally.hand_over(bus.add_counts)
-        except BusError as error:
+        except errors.BusError as error:
             self._news = news | self._news
             _log.warning("models.not_reported", reason=str(error))
 
     async def report_forever(self, bus: Operator) -> None:
         """Report every few seconds, until cancelled."""
         while True:
-            await asyncio.sleep(MODEL_REPORTS_EVERY_S)
+            await asyncio.sleep(limits.MODEL_REPORTS_EVERY_S)
             await self.report(bus)
 
     def _counted(self, model: str) -> str:
@@ -170,13 +127,13 @@ class ModelClient:
 
     def __init__(
         self,
-        provider: ModelProvider,
+        provider: requests.ModelProvider,
         *,
-        embeddings: EmbeddingModel | None = None,
-        transcriptions: TranscriptionModel | None = None,
-        speech: SpeechModel | None = None,
+        embeddings: requests.EmbeddingModel | None = None,
+        transcriptions: requests.TranscriptionModel | None = None,
+        speech: requests.SpeechModel | None = None,
         fallbacks: Sequence[str] = (),
-        gate: Gate | None = None,
+        gate: metering.Gate | None = None,
         health: ModelHealth | None = None,
         spans: SpanSink | None = None,
         clock: Clock | None = None,
@@ -195,7 +152,7 @@ class ModelClient:
         self._sleep = sleep
         self._monotonic_s = monotonic_s
 
-    def facts(self, model: str) -> ModelFacts:
+    def facts(self, model: str) -> requests.ModelFacts:
         """Return what is known of a model without asking it."""
         return self._provider.facts(model)
 
@@ -207,26 +164,30 @@ class ModelClient:
         """Close the provider's connections."""
         await self._provider.close()
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+    async def stream(self, request: requests.ModelRequest) -> AsyncIterator[requests.ModelEvent]:
         """Yield deltas, then exactly one `ModelAnswer`. Raises the `ModelError` tree and `BudgetSpent`."""
         facts = self.facts(request.model)
         ticket = (
-            await self._gate.admit(request.key.owner, partial(request_plan, request, facts)) if self._gate else None
+            await self._gate.admit(request.key.owner, partial(metering.request_plan, request, facts))
+            if self._gate
+            else None
         )
-        call = MeteredCall(request, ticket, facts.prices_usd)
+        call = metering.MeteredCall(request, ticket, facts.prices_usd)
         request.bill.kept_by(lambda: call.unanswered)
         began_ms, failure, is_recorded = self._clock.now_ms(), _CUT_OFF, False
         try:
             async for event in self._with_fallbacks(replace(request, permit=call.permit)):
                 call.hear(event)
-                if isinstance(event, ModelAnswer):  # settled before it is handed on: nobody has to read on after that
+                if isinstance(
+                    event, requests.ModelAnswer
+                ):  # settled before it is handed on: nobody has to read on after that
                     self._record(request, began_ms, answer=event)
                     is_recorded = True
                     if ticket is not None:
                         await ticket.settle(call.cost_so_far)
                     call.hand_on()
                 yield event
-        except ModelError as error:
+        except errors.ModelError as error:
             failure = type(error).__name__
             call.refuse()
             raise
@@ -236,91 +197,91 @@ class ModelClient:
             if ticket is not None:
                 ticket.settle_soon(call.cost_so_far)
 
-    async def embed(self, request: EmbeddingRequest) -> EmbeddingAnswer:
+    async def embed(self, request: requests.EmbeddingRequest) -> requests.EmbeddingAnswer:
         """Return a vector for each text. A person waits for it, so it outlives one bad moment and no more. Raises
         `ModelError`."""
         if self._embeddings is None:
-            raise ModelError("no embedding model is configured")
+            raise errors.ModelError("no embedding model is configured")
         ask = partial(self._embeddings.embed, request)
         return await self._charged(
             request.key,
-            embedding_plan(request, self.facts(request.model)),
-            lambda: self._watched(request.model, ask, tries_max=EMBEDDING_TRIES_MAX),
+            metering.embedding_plan(request, self.facts(request.model)),
+            lambda: self._watched(request.model, ask, tries_max=limits.EMBEDDING_TRIES_MAX),
             lambda answer: Amounts(answer.tokens, nano_of(answer.cost_usd)),
         )
 
-    async def transcribe(self, request: TranscriptionRequest) -> TranscriptionAnswer:
+    async def transcribe(self, request: requests.TranscriptionRequest) -> requests.TranscriptionAnswer:
         """Return what is said in a recording. No attempt begins without the permit of its request. Raises
         `ModelError`."""
         transcriptions = self._transcriptions
         if transcriptions is None:
-            raise ModelError("no transcription model is configured")
+            raise errors.ModelError("no transcription model is configured")
 
-        async def ask() -> TranscriptionAnswer:
+        async def ask() -> requests.TranscriptionAnswer:
             await request.permit()
             return await transcriptions.transcribe(request)
 
         return await self._charged(
             request.key,
-            transcription_plan(request, self.facts(request.model)),
-            lambda: self._watched(request.model, ask, tries_max=TRANSCRIPTION_TRIES_MAX),
+            metering.transcription_plan(request, self.facts(request.model)),
+            lambda: self._watched(request.model, ask, tries_max=limits.TRANSCRIPTION_TRIES_MAX),
             lambda answer: Amounts(answer.tokens.prompt + answer.tokens.completion, nano_of(answer.cost_usd)),
         )
 
-    async def speak(self, request: SpeechRequest) -> SpeechAnswer:
+    async def speak(self, request: requests.SpeechRequest) -> requests.SpeechAnswer:
         """Return a recording of the text. No attempt begins without the permit of its request. Raises `ModelError` and
         `BudgetSpent`."""
         speech = self._speech
         if speech is None:
-            raise ModelError("no speech model is configured")
+            raise errors.ModelError("no speech model is configured")
 
-        async def ask() -> SpeechAnswer:
+        async def ask() -> requests.SpeechAnswer:
             await request.permit()
             return await speech.speak(request)
 
         return await self._charged(
             request.key,
-            speech_plan(request, self.facts(request.model)),
-            lambda: self._watched(request.model, ask, tries_max=SPEECH_TRIES_MAX),
+            metering.speech_plan(request, self.facts(request.model)),
+            lambda: self._watched(request.model, ask, tries_max=limits.SPEECH_TRIES_MAX),
             lambda answer: Amounts(0, nano_of(answer.cost_usd)),
         )
 
-    async def _with_fallbacks(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+    async def _with_fallbacks(self, request: requests.ModelRequest) -> AsyncIterator[requests.ModelEvent]:
         """Yield the first stream that ends with an answer; raise the first model's failure if there is none.
 
         The model that was asked for always comes first, whoever chose it. A prompt that is too long is no reason to
         ask another: it has to become shorter."""
-        failure: ModelError | None = None
+        failure: errors.ModelError | None = None
         for model in (request.model, *self._substitutes(request)):
             has_begun, began_s = False, self._health.clock.monotonic_s()
             try:
                 async for event in self._with_retries(replace(request, model=model)):
                     has_begun = True
-                    if isinstance(event, ModelAnswer):
+                    if isinstance(event, requests.ModelAnswer):
                         self._health.answered(model, began_s)
                     yield event
                 return
-            except ModelError as error:
+            except errors.ModelError as error:
                 self._health.failed(model, error)
-                if failure is None and isinstance(error, ContextTooLong):
+                if failure is None and isinstance(error, errors.ContextTooLong):
                     raise
                 failure = failure or error
                 _log.warning("model.failed", model=model, reason=f"{type(error).__name__}: {error}")
             if has_begun:
-                yield StreamRestarted()
+                yield requests.StreamRestarted()
         if failure is not None:
             raise failure
 
-    def _substitutes(self, request: ModelRequest) -> Sequence[str]:
+    def _substitutes(self, request: requests.ModelRequest) -> Sequence[str]:
         """Return who may answer instead. Small work (titles, summaries, …) never leaves its provider."""
         candidates = dict.fromkeys((request.otherwise, *self._fallbacks))
         others = tuple(model for model in candidates if model and model != request.model)
-        if request.purpose in LONG_WORK:
+        if request.purpose in requests.LONG_WORK:
             return others
         provider = self.facts(request.model).provider
         return tuple(model for model in others if provider and self.facts(model).provider == provider)
 
-    async def _with_retries(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+    async def _with_retries(self, request: requests.ModelRequest) -> AsyncIterator[requests.ModelEvent]:
         """Yield the stream of one model, begun again as often as the request has pauses, within its time.
 
         `Retry-After` is honoured. When a stream breaks midway a `StreamRestarted` voids what was shown. What is not
@@ -334,19 +295,19 @@ class ModelClient:
                     has_begun = True
                     yield event
                 return
-            except ModelUnavailable as error:
+            except errors.ModelUnavailable as error:
                 if pause_s is None:
                     raise
                 wait_s = _wait_s(pause_s, error.retry_after_s)
-                has_said_no = (error.retry_after_s or 0.0) > MODEL_RETRY_AFTER_MAX_S
+                has_said_no = (error.retry_after_s or 0.0) > limits.MODEL_RETRY_AFTER_MAX_S
                 if has_said_no or wait_s >= end_s - self._monotonic_s():
                     raise
                 _log.warning("model.retry", attempt=attempt, wait_s=round(wait_s, 2), reason=str(error))
                 if has_begun:
-                    yield StreamRestarted()
+                    yield requests.StreamRestarted()
                 await self._sleep(wait_s)
 
-    async def _with_images(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+    async def _with_images(self, request: requests.ModelRequest) -> AsyncIterator[requests.ModelEvent]:
         """Yield the provider's stream, without images for a model that sees none.
 
         A provider that refuses a prompt with images is asked once more without them: an image that it does not like
@@ -358,7 +319,7 @@ class ModelClient:
                     has_begun = True
                     yield event
                 return
-            except ModelRejected as error:
+            except errors.ModelRejected as error:
                 if has_begun or error.needs_operator:
                     raise
                 _log.warning("model.images_refused", model=request.model, reason=str(error))
@@ -369,7 +330,7 @@ class ModelClient:
     async def _charged(
         self,
         key: SessionKey,
-        planned: Planned,
+        planned: metering.Planned,
         ask: Callable[[], Awaitable[_Answer]],
         cost_of: Callable[[_Answer], Amounts],
     ) -> _Answer:
@@ -383,7 +344,7 @@ class ModelClient:
             cost = cost_of(answer)
             await ticket.settle(cost)
             return answer
-        except ModelError:
+        except errors.ModelError:
             cost = Amounts()
             raise
         finally:
@@ -396,16 +357,21 @@ class ModelClient:
             while True:
                 try:
                     return await ask()
-                except ModelUnavailable as error:
-                    wait_s = _wait_s(EMBEDDING_PAUSE_S, error.retry_after_s)
-                    if attempt == tries_max or wait_s > EMBEDDING_TIMEOUT_S:
+                except errors.ModelUnavailable as error:
+                    wait_s = _wait_s(limits.EMBEDDING_PAUSE_S, error.retry_after_s)
+                    if attempt == tries_max or wait_s > limits.EMBEDDING_TIMEOUT_S:
                         raise
                     _log.warning("model.retry", attempt=attempt, reason=str(error))
                     await self._sleep(wait_s)
                     attempt += 1
 
     def _record(
-        self, request: ModelRequest, began_ms: int, *, answer: ModelAnswer | None = None, failure: str = ""
+        self,
+        request: requests.ModelRequest,
+        began_ms: int,
+        *,
+        answer: requests.ModelAnswer | None = None,
+        failure: str = "",
     ) -> None:
         """Record a span for a call of a turn: which model, how long, how many tokens; never a word of it.
 
@@ -441,7 +407,7 @@ class ModelClient:
         )
 
 
-def _without_images(request: ModelRequest) -> ModelRequest:
+def _without_images(request: requests.ModelRequest) -> requests.ModelRequest:
     if not request.has_images:
         return request
     return replace(request, messages=tuple(replace(message, images=()) for message in request.messages))

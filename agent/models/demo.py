@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from agent.models import requests
 from agent.models.demo_subagents import (
     STRATEGIES,
     DemoPart,
@@ -22,17 +23,6 @@ from agent.models.demo_subagents import (
     report,
     strategy_report,
     watched,
-)
-from agent.models.requests import (
-    ModelAnswer,
-    ModelEvent,
-    ModelFacts,
-    ModelRequest,
-    PromptMessage,
-    RequestedCall,
-    TextDelta,
-    TokenCount,
-    request_chars,
 )
 from agent.tokens import estimate_tokens
 from gateway.contracts.errors import ConfigError, ContextTooLong, ModelError, ModelUnavailable
@@ -178,7 +168,7 @@ class _Script:
     """The demo model's decision: a text or tool calls."""
 
     text: str = ""
-    calls: tuple[RequestedCall, ...] = ()
+    calls: tuple[requests.RequestedCall, ...] = ()
 
 
 class ScriptedClient:
@@ -187,15 +177,17 @@ class ScriptedClient:
     away: Path | None = None
     """As long as this file is there, the model cannot be reached."""
 
-    def facts(self, model: str) -> ModelFacts:
+    def facts(self, model: str) -> requests.ModelFacts:
         """Return a small window, so that compaction can be seen in a demo."""
-        return ModelFacts(provider=PREFIX, api=PREFIX.partition("/")[0], context_window=_WINDOW, output_max=_OUTPUT_MAX)
+        return requests.ModelFacts(
+            provider=PREFIX, api=PREFIX.partition("/")[0], context_window=_WINDOW, output_max=_OUTPUT_MAX
+        )
 
     def check_name(self, model: str) -> None:
         """Check that the name is `demo/scripted`, with or without a latency."""
         latency_s(model)
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+    async def stream(self, request: requests.ModelRequest) -> AsyncIterator[requests.ModelEvent]:
         """Stream the scripted answer in small deltas. Raises what `fail` asks for, and `ModelUnavailable`."""
         self._check_cable()
         await asyncio.sleep(latency_s(request.model))
@@ -206,13 +198,13 @@ class ScriptedClient:
         for piece in pieces:
             await asyncio.sleep(slow_s / len(pieces))
             self._check_cable()
-            yield TextDelta(piece)
-        prompt = request_chars(request.system, request.messages) // 4
-        yield ModelAnswer(
+            yield requests.TextDelta(piece)
+        prompt = requests.request_chars(request.system, request.messages) // 4
+        yield requests.ModelAnswer(
             text=script.text,
             calls=script.calls,
             finish_reason="tool_calls" if script.calls else "stop",
-            tokens=TokenCount(prompt=prompt, completion=estimate_tokens(script.text)),
+            tokens=requests.TokenCount(prompt=prompt, completion=estimate_tokens(script.text)),
             cost_usd=0.0,
             model=request.model,
         )
@@ -225,14 +217,14 @@ class ScriptedClient:
         """Close nothing: the client has no connection."""
 
 
-def _newest_request(request: ModelRequest) -> tuple[str, tuple[PromptMessage, ...]]:
+def _newest_request(request: requests.ModelRequest) -> tuple[str, tuple[requests.PromptMessage, ...]]:
     """Return the newest user message without its preamble, and the messages after it; a note on failures does not count
     as a user message."""
     at = _newest_at(request)
     return _without_preamble(request.messages[at].text), request.messages[at + 1 :]
 
 
-def _newest_at(request: ModelRequest) -> int:
+def _newest_at(request: requests.ModelRequest) -> int:
     asked = (at for at, each in enumerate(request.messages) if each.role is Role.USER and not _NOTE.match(each.text))
     return max(asked)
 
@@ -244,7 +236,7 @@ def _without_preamble(text: str) -> str:
     return _BEFORE_NOW.sub("", words)
 
 
-def _slowness_s(request: ModelRequest) -> float:
+def _slowness_s(request: requests.ModelRequest) -> float:
     if request.purpose not in _SPEAKING or _newest_request(request)[1]:
         return 0.0
     task = _task(request)
@@ -252,7 +244,7 @@ def _slowness_s(request: ModelRequest) -> float:
     return min(float(match[1]), _SLOW_MAX_S) if match else task.pause_s
 
 
-def _task(request: ModelRequest) -> DemoPart:
+def _task(request: requests.ModelRequest) -> DemoPart:
     """Return the task of the demo model: a sub-agent of a strategy plays its role, any other carries out what the
     message says."""
     said, _ = _newest_request(request)
@@ -260,13 +252,13 @@ def _task(request: ModelRequest) -> DemoPart:
     return played or DemoPart(said)
 
 
-def _title(request: ModelRequest) -> _Script:
+def _title(request: requests.ModelRequest) -> _Script:
     words = re.findall(r"\w[\w'-]*", _newest_request(request)[0])
     title = " ".join(words[:_TITLE_WORDS])
     return _Script(title[:1].upper() + title[1:])
 
 
-def _summary(request: ModelRequest) -> _Script:
+def _summary(request: requests.ModelRequest) -> _Script:
     """Summarize what was asked, newest last, with what an earlier summary says of it."""
     earlier, _, conversation = request.messages[-1].text.rpartition("</earlier-summary>")
     carried = re.findall(r"^- (.+)$", earlier, re.MULTILINE)
@@ -275,13 +267,13 @@ def _summary(request: ModelRequest) -> _Script:
     return _Script(f"Goal: a talk with the demo model.\nProgress:{lines}\nDecisions: none.\nNext steps: none.")
 
 
-def _facts(request: ModelRequest) -> _Script:
+def _facts(request: requests.ModelRequest) -> _Script:
     """Return every line in which the user speaks in the first person."""
     said = re.findall(r"^User: ((?:my|i am|i'm|i) .+)$", request.messages[-1].text, re.IGNORECASE | re.MULTILINE)
     return _Script("\n".join(json.dumps({"fact": line.strip()}, ensure_ascii=False) for line in said))
 
 
-def _turn(request: ModelRequest) -> _Script:
+def _turn(request: requests.ModelRequest) -> _Script:
     said, since = _newest_request(request)
     results = [_heard(message.text) for message in since if message.role is Role.TOOL]
     if approved := _APPROVED.search(said):
@@ -310,7 +302,7 @@ def _worked_off(plan: str, called: set[str]) -> _Script:
     steps = _STEP.findall(plan)
     if not called:
         todos = [{"text": f"{name}: {title}", "state": "done"} for name, title in steps]
-        return _Script(calls=(RequestedCall("call_todo_write", "todo_write", json.dumps({"todos": todos})),))
+        return _Script(calls=(requests.RequestedCall("call_todo_write", "todo_write", json.dumps({"todos": todos})),))
     done = "\n".join(f"- {name} {title}: done" for name, title in steps)
     return _signed(
         f"You approved the plan, and I have ticked off its steps, which is all that a script can do:\n\n{done}"
@@ -341,11 +333,11 @@ def _heard(text: str) -> str:
     return "\n".join(line for line in lines if line.strip() != SIGNATURE).strip()
 
 
-def _say(rest: str, _request: ModelRequest) -> _Script:
+def _say(rest: str, _request: requests.ModelRequest) -> _Script:
     return _signed(rest or "…")
 
 
-def _long(rest: str, _request: ModelRequest) -> _Script:
+def _long(rest: str, _request: requests.ModelRequest) -> _Script:
     match = re.match(r"\d+", rest)
     size = min(int(match[0]) if match else 6_000, _LONG_MAX)
     code = "".join(f"line_{number} = {number}\n" for number in range(1, 41))
@@ -357,17 +349,17 @@ def _long(rest: str, _request: ModelRequest) -> _Script:
     return _signed(f"{text}The end of the long answer.")
 
 
-def _markdown(_rest: str, _request: ModelRequest) -> _Script:
+def _markdown(_rest: str, _request: requests.ModelRequest) -> _Script:
     return _signed(MARKDOWN)
 
 
-def _history(_rest: str, request: ModelRequest) -> _Script:
+def _history(_rest: str, request: requests.ModelRequest) -> _Script:
     asked = [_without_preamble(message.text) for message in request.messages if message.role is Role.USER]
     lines = "\n".join(f"{number}. {text[:120]}" for number, text in enumerate(asked, 1))
     return _signed(f"I can see {len(asked)} message(s) of yours:\n\n{lines}")
 
 
-def _slow(rest: str, request: ModelRequest) -> _Script:
+def _slow(rest: str, request: requests.ModelRequest) -> _Script:
     seconds, _, what = rest.partition(" ")
     word, _, more = what.strip().partition(" ")
     behave = _BEHAVIOURS.get(word.lower()) if word.lower() != "slow" else None
@@ -377,38 +369,38 @@ def _slow(rest: str, request: ModelRequest) -> _Script:
     return _signed(f"{what.strip()}: that {took}" if what else f"That {took}")
 
 
-def _fail(rest: str, _request: ModelRequest) -> _Script:
+def _fail(rest: str, _request: requests.ModelRequest) -> _Script:
     kinds: Mapping[str, type[ModelError]] = {"busy": ModelUnavailable, "long": ContextTooLong}
     raise kinds.get(rest.lower(), ModelError)("the demo model was told to fail")
 
 
-def _tool(rest: str, _request: ModelRequest) -> _Script:
+def _tool(rest: str, _request: requests.ModelRequest) -> _Script:
     name, _, arguments = rest.partition(" ")
     return _call(name, arguments or "{}")
 
 
-def _remember(rest: str, _request: ModelRequest) -> _Script:
+def _remember(rest: str, _request: requests.ModelRequest) -> _Script:
     return _call("remember", json.dumps({"fact": rest}, ensure_ascii=False))
 
 
-def _recall(rest: str, _request: ModelRequest) -> _Script:
+def _recall(rest: str, _request: requests.ModelRequest) -> _Script:
     return _call("recall", json.dumps({"query": rest}, ensure_ascii=False))
 
 
-def _todo(rest: str, _request: ModelRequest) -> _Script:
+def _todo(rest: str, _request: requests.ModelRequest) -> _Script:
     task = {"text": rest, "state": "pending"}
     return _call("todo_write", json.dumps({"todos": [task]}, ensure_ascii=False))
 
 
-def _split(rest: str, request: ModelRequest) -> _Script:
+def _split(rest: str, request: requests.ModelRequest) -> _Script:
     return _sub_agents("sub_agent", orders(rest, _is_told, _types(request)))
 
 
-def _spawn(rest: str, request: ModelRequest) -> _Script:
+def _spawn(rest: str, request: requests.ModelRequest) -> _Script:
     return _sub_agents("sub_agent_spawn", orders(rest, _is_told, _types(request)))
 
 
-def _as_wished(wished: DemoTasks, request: ModelRequest) -> _Script:
+def _as_wished(wished: DemoTasks, request: requests.ModelRequest) -> _Script:
     tool = "sub_agent_spawn" if wished.in_background else "sub_agent"
     return _sub_agents(tool, watched(wished.parts, _is_told, _types(request)))
 
@@ -417,7 +409,7 @@ def _is_told(task: str) -> bool:
     return task.partition(" ")[0].lower() in _BEHAVIOURS
 
 
-def _types(request: ModelRequest) -> Sequence[str]:
+def _types(request: requests.ModelRequest) -> Sequence[str]:
     return next((spec.schema["properties"]["type"]["enum"] for spec in request.tools if spec.name == "sub_agent"), ())
 
 
@@ -427,41 +419,41 @@ def _sub_agents(tool: str, wanted: Sequence[Mapping[str, str]]) -> _Script:
     return _Script(calls=calls) if calls else _signed("There is nothing to split: write `split TASK | TASK`.")
 
 
-def _orchestrate(rest: str, _request: ModelRequest) -> _Script:
+def _orchestrate(rest: str, _request: requests.ModelRequest) -> _Script:
     arguments = orchestration(rest)
     if arguments is None:
         return _signed(f"Write `orchestrate STRATEGY A | B | C`, with one of: {', '.join(STRATEGIES)}.")
     return _call("orchestrate", json.dumps(arguments, ensure_ascii=False))
 
 
-def _help(_rest: str, _request: ModelRequest) -> _Script:
+def _help(_rest: str, _request: requests.ModelRequest) -> _Script:
     return _signed(HELP)
 
 
-def _calling(tool: str, arguments: Mapping[str, str], number: int = 1) -> RequestedCall:
-    return RequestedCall(f"call_{tool}_{number}", tool, json.dumps(arguments, ensure_ascii=False))
+def _calling(tool: str, arguments: Mapping[str, str], number: int = 1) -> requests.RequestedCall:
+    return requests.RequestedCall(f"call_{tool}_{number}", tool, json.dumps(arguments, ensure_ascii=False))
 
 
-def _called(messages: Sequence[PromptMessage]) -> set[str]:
+def _called(messages: Sequence[requests.PromptMessage]) -> set[str]:
     return {call.name for message in messages for call in message.tool_calls}
 
 
-def _plan(request: ModelRequest) -> _Script:
+def _plan(request: requests.ModelRequest) -> _Script:
     task, _ = _newest_request(request)
     step = {"depends_on": [], "risks": [], "rollback": "Nothing needs to be undone.", "detail": SIGNATURE}
     steps = [{"id": "S1", "title": "Look at it"} | step, {"id": "S2", "title": "Do it"} | step | {"depends_on": ["S1"]}]
     return _Script(json.dumps({"goal": task[:200], "steps": steps}, ensure_ascii=False))
 
 
-def _unseen(_request: ModelRequest) -> _Script:
+def _unseen(_request: requests.ModelRequest) -> _Script:
     return _signed("An image that nobody has looked at.")
 
 
 def _call(name: str, arguments: str) -> _Script:
-    return _Script(calls=(RequestedCall(id=f"call_{name}", name=name, arguments=arguments),))
+    return _Script(calls=(requests.RequestedCall(id=f"call_{name}", name=name, arguments=arguments),))
 
 
-_BEHAVIOURS: Final[Mapping[str, Callable[[str, ModelRequest], _Script]]] = {
+_BEHAVIOURS: Final[Mapping[str, Callable[[str, requests.ModelRequest], _Script]]] = {
     "say": _say,
     "long": _long,
     "markdown": _markdown,
@@ -477,7 +469,7 @@ _BEHAVIOURS: Final[Mapping[str, Callable[[str, ModelRequest], _Script]]] = {
     "orchestrate": _orchestrate,
     **dict.fromkeys(WORDS, _help),
 }
-_SCRIPTS: Final[Mapping[UsagePurpose, Callable[[ModelRequest], _Script]]] = {
+_SCRIPTS: Final[Mapping[UsagePurpose, Callable[[requests.ModelRequest], _Script]]] = {
     UsagePurpose.TURN: _turn,
     UsagePurpose.TITLE: _title,
     UsagePurpose.COMPACTION: _summary,

@@ -13,44 +13,14 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from agent.limits import SPOKEN_BYTES_PER_S
+from agent.models import requests
 from agent.models.catalog import ModelCatalog, ModelEndpoint, number, whole
 from agent.models.litellm_import import Litellm, load_litellm
 from agent.models.metering import speech_usd
 from agent.models.provider_calls import ProviderCalls
-from agent.models.requests import (
-    LONG_WORK,
-    REFUSAL,
-    EmbeddingAnswer,
-    EmbeddingRequest,
-    Gallery,
-    ModelAnswer,
-    ModelEvent,
-    ModelFacts,
-    ModelRequest,
-    PromptMessage,
-    RequestedCall,
-    SpeechAnswer,
-    SpeechRequest,
-    TextDelta,
-    Thoughts,
-    TokenCount,
-    ToolSpec,
-    TranscriptionAnswer,
-    TranscriptionRequest,
-    price_usd,
-    request_chars,
-)
 from agent.tokens import estimate_tokens
+from gateway.contracts import errors
 from gateway.contracts.context_blocks import Image
-from gateway.contracts.errors import (
-    ContextTooLong,
-    KeyRejected,
-    ModelError,
-    ModelRejected,
-    ModelTooSlow,
-    ModelUnavailable,
-    QuotaSpent,
-)
 from gateway.contracts.sessions import Role, UsagePurpose
 
 _CACHED_UP_TO_HERE: Final = {"cache_control": {"type": "ephemeral"}}
@@ -81,7 +51,7 @@ def addressed(endpoint: ModelEndpoint) -> dict[str, Any]:
 
 
 def arguments(
-    request: ModelRequest, endpoint: ModelEndpoint, facts: ModelFacts, pictures: Mapping[Image, bytes]
+    request: requests.ModelRequest, endpoint: ModelEndpoint, facts: requests.ModelFacts, pictures: Mapping[Image, bytes]
 ) -> dict[str, Any]:
     """Build the arguments of `acompletion`. Those images of the prompt are shown that are among `pictures`. The request
     may lower the limits of its endpoint, and its temperature takes precedence."""
@@ -94,7 +64,7 @@ def arguments(
         {"role": "system", "content": request.system},
         *(_message(message, pictures, thoughts) for message in request.messages),
     ]
-    has_next = request.purpose is UsagePurpose.TURN or (request.purpose in LONG_WORK and bool(request.tools))
+    has_next = request.purpose is UsagePurpose.TURN or (request.purpose in requests.LONG_WORK and bool(request.tools))
     if has_next and facts.is_told_to_cache:
         _mark_caches(messages)
     given: dict[str, Any] = {
@@ -120,14 +90,17 @@ def arguments(
 
 
 def _effort(
-    request: ModelRequest, endpoint: ModelEndpoint, thoughts: Mapping[str, Thoughts], tokens_max: int | None
+    request: requests.ModelRequest,
+    endpoint: ModelEndpoint,
+    thoughts: Mapping[str, requests.Thoughts],
+    tokens_max: int | None,
 ) -> str:
     """Return how hard the model shall think; "" where it cannot. A model that thinks in blocks wants more tokens for
     that than small work has, and thinks less where `tokens_max` leaves no room for an answer; nor can it begin to think
     when the calls whose results come now were made without a thought (by another model, or in an earlier turn)."""
     if endpoint.reasoning_effort in _NO_EFFORTS:
         return endpoint.reasoning_effort
-    is_small, thinks_in_blocks = request.purpose not in LONG_WORK, _THINKS_IN_BLOCKS in endpoint.model
+    is_small, thinks_in_blocks = request.purpose not in requests.LONG_WORK, _THINKS_IN_BLOCKS in endpoint.model
     newest = next((message for message in reversed(request.messages) if message.role is Role.ASSISTANT), None)
     calls = newest.tool_calls if newest is not None else ()
     if thinks_in_blocks and (is_small or (calls and calls[0].id not in thoughts)):
@@ -147,7 +120,7 @@ def _mark_caches(messages: Sequence[dict[str, Any]]) -> None:
 
 
 def _message(
-    message: PromptMessage, pictures: Mapping[Image, bytes], thoughts: Mapping[str, Thoughts]
+    message: requests.PromptMessage, pictures: Mapping[Image, bytes], thoughts: Mapping[str, requests.Thoughts]
 ) -> dict[str, Any]:
     wire: dict[str, Any] = {"role": message.role.value, "content": message.text}
     if shown := [image for image in message.images if image in pictures]:
@@ -168,7 +141,7 @@ def _message(
     return wire
 
 
-def _add_thought(wire: dict[str, Any], thought: Thoughts) -> None:
+def _add_thought(wire: dict[str, Any], thought: requests.Thoughts) -> None:
     if thought.blocks:
         wire["thinking_blocks"] = [dict(block) for block in thought.blocks]
     for call, signature in zip(wire["tool_calls"], thought.signatures, strict=False):
@@ -181,7 +154,7 @@ def _picture(image: Image, content: bytes) -> dict[str, Any]:
     return {"type": "image_url", "image_url": {"url": address}}
 
 
-def _tool(tool: ToolSpec) -> dict[str, Any]:
+def _tool(tool: requests.ToolSpec) -> dict[str, Any]:
     return {
         "type": "function",
         "function": {"name": tool.name, "description": tool.description, "parameters": dict(tool.schema)},
@@ -215,7 +188,7 @@ class LitellmClient:
         catalog: ModelCatalog,
         endpoint_of: Callable[[str], ModelEndpoint] = ModelEndpoint,
         *,
-        gallery: Gallery | None = None,
+        gallery: requests.Gallery | None = None,
         sees: Mapping[str, bool] = _AS_THE_MAP_SAYS,
     ) -> None:
         """Keep the dependencies. `sees` overrides the price map on which models see; without a `gallery` no model is
@@ -227,7 +200,7 @@ class LitellmClient:
         self._loading = asyncio.Lock()
         self._calls: ProviderCalls | None = None
 
-    def facts(self, model: str) -> ModelFacts:
+    def facts(self, model: str) -> requests.ModelFacts:
         """Return the facts from litellm's price map, without importing litellm. An address set by the operator counts
         as a provider of its own, of whose models no sibling is known; nor is one that needs another key."""
         endpoint = self._endpoint_of(model)
@@ -250,7 +223,7 @@ class LitellmClient:
         """Check a name against litellm's price map and its list of providers."""
         self._catalog.check_name(self._endpoint_of(model).model)
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+    async def stream(self, request: requests.ModelRequest) -> AsyncIterator[requests.ModelEvent]:
         """Make one attempt. Raises `ModelUnavailable`, `ModelTooSlow`, `ModelRejected` or `ContextTooLong`."""
         calls = await self._load()
         gathered = _Gathered()
@@ -264,9 +237,9 @@ class LitellmClient:
                 async with aclosing(made) as chunks:
                     async for chunk in chunks:
                         if text := gathered.add(chunk):
-                            yield TextDelta(text)
+                            yield requests.TextDelta(text)
         except TimeoutError as error:
-            raise ModelTooSlow(request.timeout_s) from error
+            raise errors.ModelTooSlow(request.timeout_s) from error
         except calls.litellm.errors as error:
             raise _translated(error, calls.litellm) from None  # litellm's text may hold the prompt: keep it out of logs
         yield self._answer(request, gathered, is_thinking=given.get("reasoning_effort", "") not in _NO_EFFORTS)
@@ -284,7 +257,7 @@ class LitellmClient:
         if not gathered.is_ended:  # where a provider gives no reason, litellm makes one up
             gathered.finish_reason = ""
 
-    async def embed(self, request: EmbeddingRequest) -> EmbeddingAnswer:
+    async def embed(self, request: requests.EmbeddingRequest) -> requests.EmbeddingAnswer:
         """Make one attempt. Raises `ModelUnavailable`, `ModelRejected` or `ContextTooLong`."""
         calls = await self._load(is_own_way=True)
         try:
@@ -297,12 +270,12 @@ class LitellmClient:
                     max_retries=0,
                 )
         except TimeoutError as error:
-            raise ModelUnavailable(f"no answer within {request.timeout_s:g} s") from error
+            raise errors.ModelUnavailable(f"no answer within {request.timeout_s:g} s") from error
         except calls.litellm.errors as error:
             raise _translated(error, calls.litellm) from None  # as with `stream`
         return self._embedded(request, answer)
 
-    async def transcribe(self, request: TranscriptionRequest) -> TranscriptionAnswer:
+    async def transcribe(self, request: requests.TranscriptionRequest) -> requests.TranscriptionAnswer:
         """Make one attempt. Raises `ModelUnavailable`, `ModelTooSlow` or `ModelRejected`."""
         calls = await self._load(is_own_way=True)
         given = {"language": request.language.partition("-")[0].lower()} if request.language else {}
@@ -316,7 +289,7 @@ class LitellmClient:
             )
         return _transcribed(request, answer, self.facts(request.model).prices_usd)
 
-    async def speak(self, request: SpeechRequest) -> SpeechAnswer:
+    async def speak(self, request: requests.SpeechRequest) -> requests.SpeechAnswer:
         """Make one attempt. Raises `ModelUnavailable`, `ModelTooSlow` or `ModelRejected`."""
         calls = await self._load(is_own_way=True)
         async with _in_time(calls, request.timeout_s):
@@ -328,7 +301,7 @@ class LitellmClient:
                 timeout=request.timeout_s,
                 max_retries=0,
             )
-        return SpeechAnswer(bytes(answer.content), speech_usd(request, self.facts(request.model).prices_usd))
+        return requests.SpeechAnswer(bytes(answer.content), speech_usd(request, self.facts(request.model).prices_usd))
 
     async def warm_up(self, models: Iterable[str], *, is_own_way: bool = False) -> None:
         """Load what calls of these models need, before the first of them comes. What is wrong with one of them its
@@ -346,7 +319,7 @@ class LitellmClient:
         if self._calls is not None:
             await self._calls.close()
 
-    async def _pictures(self, request: ModelRequest) -> Mapping[Image, bytes]:
+    async def _pictures(self, request: requests.ModelRequest) -> Mapping[Image, bytes]:
         """Load the images of a prompt that still exist, for a model that sees."""
         if self._gallery is None or not self.facts(request.model).sees:
             return {}
@@ -363,29 +336,32 @@ class LitellmClient:
                 await asyncio.to_thread(self._calls.litellm.load_rest)
         return self._calls
 
-    def _answer(self, request: ModelRequest, gathered: _Gathered, *, is_thinking: bool) -> ModelAnswer:
-        tokens = gathered.tokens or TokenCount(
-            prompt=request_chars(request.system, request.messages) // 4, completion=estimate_tokens(gathered.text)
+    def _answer(
+        self, request: requests.ModelRequest, gathered: _Gathered, *, is_thinking: bool
+    ) -> requests.ModelAnswer:
+        tokens = gathered.tokens or requests.TokenCount(
+            prompt=requests.request_chars(request.system, request.messages) // 4,
+            completion=estimate_tokens(gathered.text),
         )
-        return ModelAnswer(
+        return requests.ModelAnswer(
             text=gathered.text,
             calls=gathered.requested_calls(),
-            finish_reason=REFUSAL if gathered.is_refused else gathered.finish_reason,
+            finish_reason=requests.REFUSAL if gathered.is_refused else gathered.finish_reason,
             tokens=tokens,
-            cost_usd=price_usd(tokens, self.facts(request.model).prices_usd),
+            cost_usd=requests.price_usd(tokens, self.facts(request.model).prices_usd),
             model=request.model,
             thoughts=gathered.thoughts(request.model, is_thinking=is_thinking),
         )
 
-    def _embedded(self, request: EmbeddingRequest, answer: Any) -> EmbeddingAnswer:
+    def _embedded(self, request: requests.EmbeddingRequest, answer: Any) -> requests.EmbeddingAnswer:
         rows = sorted(answer.data, key=lambda row: int(row["index"]))
         vectors = tuple(tuple(map(float, row["embedding"])) for row in rows)
         if len(vectors) != len(request.texts):
-            raise ModelRejected(f"{len(vectors)} vectors for {len(request.texts)} texts")
+            raise errors.ModelRejected(f"{len(vectors)} vectors for {len(request.texts)} texts")
         counted = answer.usage.prompt_tokens if answer.usage else 0
         tokens = counted or sum(map(estimate_tokens, request.texts))
         prices_usd = self.facts(request.model).prices_usd
-        return EmbeddingAnswer(vectors, tokens, tokens * prices_usd.get("prompt", 0.0))
+        return requests.EmbeddingAnswer(vectors, tokens, tokens * prices_usd.get("prompt", 0.0))
 
 
 @dataclass(slots=True)
@@ -405,7 +381,7 @@ class _Gathered:
     finish_reason: str = ""
     is_refused: bool = False
     is_ended: bool = False
-    tokens: TokenCount | None = None
+    tokens: requests.TokenCount | None = None
 
     async def with_refusals(self, raw: AsyncIterator[Any]) -> AsyncGenerator[Any]:
         """Yield the provider's own chunks, with the words of a refusal as text: litellm would drop them."""
@@ -433,7 +409,7 @@ class _Gathered:
             self.pieces.append(chunk)
             return chunk
         if usage := getattr(chunk, "usage", None):
-            self.tokens = _counted(usage, self.tokens or TokenCount(0, 0))
+            self.tokens = _counted(usage, self.tokens or requests.TokenCount(0, 0))
         if not chunk.choices:
             return ""
         choice = chunk.choices[0]
@@ -465,41 +441,43 @@ class _Gathered:
         else:
             self.blocks.append(given)
 
-    def requested_calls(self) -> tuple[RequestedCall, ...]:
+    def requested_calls(self) -> tuple[requests.RequestedCall, ...]:
         return tuple(
-            RequestedCall(call.id.partition(_SIGNED)[0] or f"call_{index}", call.name, call.arguments)
+            requests.RequestedCall(call.id.partition(_SIGNED)[0] or f"call_{index}", call.name, call.arguments)
             for index, call in self._named_calls()
         )
 
-    def thoughts(self, model: str, *, is_thinking: bool) -> Thoughts | None:
+    def thoughts(self, model: str, *, is_thinking: bool) -> requests.Thoughts | None:
         """Return what goes back with the results of the calls; None if the model has thought nothing, and was not
         asked to."""
         signatures = tuple(call.id.partition(_SIGNED)[2] for _, call in self._named_calls())
         if not self.blocks and not any(signatures) and not is_thinking:
             return None
-        return Thoughts(model, tuple(self.blocks), signatures)
+        return requests.Thoughts(model, tuple(self.blocks), signatures)
 
     def _named_calls(self) -> list[tuple[int, _PartialCall]]:
         return [(index, call) for index, call in sorted(self.calls.items()) if call.name]
 
 
-def _transcribed(request: TranscriptionRequest, answer: Any, prices_usd: Mapping[str, float]) -> TranscriptionAnswer:
+def _transcribed(
+    request: requests.TranscriptionRequest, answer: Any, prices_usd: Mapping[str, float]
+) -> requests.TranscriptionAnswer:
     """Determine the cost of a transcription: some providers count tokens, some the seconds of audio, some nothing; then
     it is estimated from the size."""
     usage = getattr(answer, "usage", None)
-    tokens = TokenCount(
+    tokens = requests.TokenCount(
         prompt=whole(getattr(usage, "input_tokens", 0)), completion=whole(getattr(usage, "output_tokens", 0))
     )
     seconds = number(getattr(usage, "seconds", None)) or number(getattr(answer, "duration", None))
     seconds = seconds or len(request.content) / SPOKEN_BYTES_PER_S
-    cost_usd = price_usd(tokens, prices_usd) or seconds * prices_usd.get("second", 0.0)
-    return TranscriptionAnswer(str(answer.text or ""), tokens, cost_usd)
+    cost_usd = requests.price_usd(tokens, prices_usd) or seconds * prices_usd.get("second", 0.0)
+    return requests.TranscriptionAnswer(str(answer.text or ""), tokens, cost_usd)
 
 
-def _counted(usage: Any, before: TokenCount) -> TokenCount:
+def _counted(usage: Any, before: requests.TokenCount) -> requests.TokenCount:
     """Count the tokens. Some providers count the prompt at the beginning of a stream and the rest at its end."""
     details = getattr(usage, "prompt_tokens_details", None)
-    return TokenCount(
+    return requests.TokenCount(
         prompt=usage.prompt_tokens or before.prompt,
         completion=usage.completion_tokens or before.completion,
         cached=getattr(details, "cached_tokens", 0) or before.cached,
@@ -514,26 +492,26 @@ async def _in_time(calls: ProviderCalls, limit_s: float) -> AsyncIterator[None]:
         async with asyncio.timeout(limit_s):
             yield
     except TimeoutError as error:
-        raise ModelTooSlow(limit_s) from error
+        raise errors.ModelTooSlow(limit_s) from error
     except calls.litellm.errors as error:
         raise _translated(error, calls.litellm) from None  # as with `stream`
 
 
-def _translated(error: Exception, litellm: Litellm) -> ModelError:
+def _translated(error: Exception, litellm: Litellm) -> errors.ModelError:
     """Translate litellm's error into ours. The text names the class and the status, never the prompt, a URL
     or a key."""
     status = getattr(error, "status_code", None)
     said = str(error).lower()
     what = f"{type(error).__name__} (status {status})"
     if isinstance(error, litellm.module.ContextWindowExceededError) or _says(said, _TOO_LONG_WORDS):
-        return ContextTooLong(what)
+        return errors.ContextTooLong(what)
     if status == _SPENT_STATUS or _says(said, _SPENT_WORDS):
-        return QuotaSpent(f"{what}: quota spent")
+        return errors.QuotaSpent(f"{what}: quota spent")
     if status in _KEY_STATUS or _says(said, _KEY_WORDS):
-        return KeyRejected(f"{what}: key rejected")
+        return errors.KeyRejected(f"{what}: key rejected")
     if isinstance(error, litellm.network_errors) or status in _TRANSIENT_STATUS:
-        return ModelUnavailable(what, retry_after_s=_retry_after_s(error))
-    return ModelRejected(what)
+        return errors.ModelUnavailable(what, retry_after_s=_retry_after_s(error))
+    return errors.ModelRejected(what)
 
 
 def _says(text: str, words: Sequence[str]) -> bool:

@@ -10,30 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from agent.limits import (
-    EMBEDDING_TRIES_MAX,
-    IMAGE_TOKENS,
-    RESERVATION_GRACE_S,
-    RESERVED_COMPLETION_TOKENS_MAX,
-    SPEECH_TOKENS_PER_CHAR,
-    SPEECH_TRIES_MAX,
-    SPOKEN_BYTES_PER_S,
-    TRANSCRIPTION_TRIES_MAX,
-)
-from agent.models.requests import (
-    EmbeddingRequest,
-    ModelAnswer,
-    ModelEvent,
-    ModelFacts,
-    ModelRequest,
-    Paid,
-    SpeechRequest,
-    StreamRestarted,
-    TextDelta,
-    TokenCount,
-    TranscriptionRequest,
-    price_usd,
-)
+from agent import limits
+from agent.models import requests
 from agent.tokens import estimate_tokens
 from gateway.contracts.budgets import Amounts, nano_of
 from gateway.contracts.ids import SessionKey
@@ -75,15 +53,15 @@ class Gate(Protocol):
 class MeteredCall:
     """Follows a call while it runs: its attempts, what arrived, what that costs."""
 
-    def __init__(self, request: ModelRequest, ticket: Ticket | None, prices_usd: Mapping[str, float]) -> None:
+    def __init__(self, request: requests.ModelRequest, ticket: Ticket | None, prices_usd: Mapping[str, float]) -> None:
         self._request = request
         self._ticket = ticket
         self._prices_usd = prices_usd
         self._attempts = 0
         self._is_open = False
         self._heard_tokens = 0
-        self._lost = Paid()
-        self._answered: Paid | None = None
+        self._lost = requests.Paid()
+        self._answered: requests.Paid | None = None
         self._is_handed_on = False
 
     async def permit(self) -> None:
@@ -94,17 +72,17 @@ class MeteredCall:
         self._attempts += 1
         self._is_open = True
 
-    def hear(self, event: ModelEvent) -> None:
+    def hear(self, event: requests.ModelEvent) -> None:
         """Take note of what came."""
         match event:
-            case TextDelta(text=text):
+            case requests.TextDelta(text=text):
                 self._heard_tokens += estimate_tokens(text)
-            case StreamRestarted():
+            case requests.StreamRestarted():
                 self._lost = self._paid
                 self._heard_tokens = 0
                 self._is_open = False
-            case ModelAnswer(tokens=tokens, cost_usd=cost_usd):
-                self._answered = Paid(tokens.prompt, tokens.completion, cost_usd)
+            case requests.ModelAnswer(tokens=tokens, cost_usd=cost_usd):
+                self._answered = requests.Paid(tokens.prompt, tokens.completion, cost_usd)
 
     def refuse(self) -> None:
         """Note that the attempt failed: it costs nothing if not a word of it came."""
@@ -122,51 +100,53 @@ class MeteredCall:
         return Amounts(paid.prompt_tokens + paid.completion_tokens, nano_of(paid.cost_usd))
 
     @property
-    def unanswered(self) -> Paid:
+    def unanswered(self) -> requests.Paid:
         """Return the part of the cost that no answer carries."""
         return self._lost if self._is_handed_on else self._paid
 
     @property
-    def _paid(self) -> Paid:
+    def _paid(self) -> requests.Paid:
         if self._answered is not None:
             return self._lost + self._answered
         if not self._is_open:
             return self._lost
         prompt_tokens = _prompt_tokens(self._request)
         usd = _usd(prompt_tokens, self._heard_tokens, self._prices_usd)
-        return self._lost + Paid(prompt_tokens, self._heard_tokens, usd)
+        return self._lost + requests.Paid(prompt_tokens, self._heard_tokens, usd)
 
 
-def embedding_plan(request: EmbeddingRequest, facts: ModelFacts) -> Planned:
+def embedding_plan(request: requests.EmbeddingRequest, facts: requests.ModelFacts) -> Planned:
     """Plan a call of an embedding model, which is paid by its texts."""
     most = _amounts(sum(map(estimate_tokens, request.texts)), 0, facts.prices_usd)
-    for_s = request.timeout_s * EMBEDDING_TRIES_MAX + RESERVATION_GRACE_S
+    for_s = request.timeout_s * limits.EMBEDDING_TRIES_MAX + limits.RESERVATION_GRACE_S
     return Planned(request.model, most, any(facts.prices_usd.values()), for_s)
 
 
-def transcription_plan(request: TranscriptionRequest, facts: ModelFacts) -> Planned:
+def transcription_plan(request: requests.TranscriptionRequest, facts: requests.ModelFacts) -> Planned:
     """Plan a transcription: what it costs is guessed from the size of the recording."""
     most = _of_recording(len(request.content), facts.prices_usd)
-    for_s = request.timeout_s * TRANSCRIPTION_TRIES_MAX + RESERVATION_GRACE_S
+    for_s = request.timeout_s * limits.TRANSCRIPTION_TRIES_MAX + limits.RESERVATION_GRACE_S
     return Planned(request.model, most, any(facts.prices_usd.values()), for_s, turn_id=request.turn_id)
 
 
-def speech_plan(request: SpeechRequest, facts: ModelFacts) -> Planned:
+def speech_plan(request: requests.SpeechRequest, facts: requests.ModelFacts) -> Planned:
     """Plan a recording, which is paid by the characters spoken."""
     most = Amounts(0, nano_of(speech_usd(request, facts.prices_usd)))
-    for_s = request.timeout_s * SPEECH_TRIES_MAX + RESERVATION_GRACE_S
+    for_s = request.timeout_s * limits.SPEECH_TRIES_MAX + limits.RESERVATION_GRACE_S
     return Planned(request.model, most, any(facts.prices_usd.values()), for_s, turn_id=request.turn_id)
 
 
-def speech_usd(request: SpeechRequest, prices_usd: Mapping[str, float]) -> float:
+def speech_usd(request: requests.SpeechRequest, prices_usd: Mapping[str, float]) -> float:
     """Compute what a recording costs. A model that is paid by tokens tells none: then it is guessed from the text."""
     by_character = len(request.text) * prices_usd.get("character", 0.0)
-    return by_character or _usd(estimate_tokens(request.text), SPEECH_TOKENS_PER_CHAR * len(request.text), prices_usd)
+    return by_character or _usd(
+        estimate_tokens(request.text), limits.SPEECH_TOKENS_PER_CHAR * len(request.text), prices_usd
+    )
 
 
 def engine_plan(model: str, prompt_tokens: int, prices_usd: Mapping[str, float], for_s: float, turn_id: str) -> Planned:
     """Plan all the calls of a turn for an engine that makes them by itself."""
-    most = _amounts(prompt_tokens, RESERVED_COMPLETION_TOKENS_MAX, prices_usd)
+    most = _amounts(prompt_tokens, limits.RESERVED_COMPLETION_TOKENS_MAX, prices_usd)
     return Planned(model, most, any(prices_usd.values()), for_s, turn_id=turn_id, begins_turn=True)
 
 
@@ -176,15 +156,15 @@ def cost_of(calls: Iterable[Usage]) -> Amounts:
     return sum(amounts, start=Amounts())
 
 
-def request_plan(request: ModelRequest, facts: ModelFacts) -> Planned:
+def request_plan(request: requests.ModelRequest, facts: requests.ModelFacts) -> Planned:
     """Plan a call: its prompt, and the longest answer."""
-    bound = min(facts.output_max or RESERVED_COMPLETION_TOKENS_MAX, RESERVED_COMPLETION_TOKENS_MAX)
+    bound = min(facts.output_max or limits.RESERVED_COMPLETION_TOKENS_MAX, limits.RESERVED_COMPLETION_TOKENS_MAX)
     completion_tokens = bound if request.completion_tokens_max is None else request.completion_tokens_max
     return Planned(
         model=request.model,
         most=_amounts(_prompt_tokens(request), completion_tokens, facts.prices_usd),
         is_priced=any(facts.prices_usd.values()),
-        for_s=request.timeout_s + RESERVATION_GRACE_S,
+        for_s=request.timeout_s + limits.RESERVATION_GRACE_S,
         turn_id=request.turn_id,
         begins_turn=request.purpose is UsagePurpose.TURN,
     )
@@ -195,19 +175,19 @@ def _amounts(prompt_tokens: int, completion_tokens: int, prices_usd: Mapping[str
 
 
 def _usd(prompt_tokens: int, completion_tokens: int, prices_usd: Mapping[str, float]) -> float:
-    return price_usd(TokenCount(prompt_tokens, completion_tokens), prices_usd)
+    return requests.price_usd(requests.TokenCount(prompt_tokens, completion_tokens), prices_usd)
 
 
 def _of_recording(size_bytes: int, prices_usd: Mapping[str, float]) -> Amounts:
     """Estimate a recording as ten tokens of input and four of output for each second, as the providers that count
     tokens do."""
-    seconds = size_bytes // SPOKEN_BYTES_PER_S + 1
+    seconds = size_bytes // limits.SPOKEN_BYTES_PER_S + 1
     by_tokens = _amounts(10 * seconds, 4 * seconds, prices_usd)
     return Amounts(by_tokens.tokens, by_tokens.nano_usd + nano_of(seconds * prices_usd.get("second", 0.0)))
 
 
-def _prompt_tokens(request: ModelRequest) -> int:
-    said = (estimate_tokens(message.text) + IMAGE_TOKENS * len(message.images) for message in request.messages)
+def _prompt_tokens(request: requests.ModelRequest) -> int:
+    said = (estimate_tokens(message.text) + limits.IMAGE_TOKENS * len(message.images) for message in request.messages)
     called = (
         estimate_tokens(call.name) + estimate_tokens(call.arguments)
         for message in request.messages
@@ -219,7 +199,9 @@ def _prompt_tokens(request: ModelRequest) -> int:
 # What a model call cost, as a row of the usage ledger. Pure.
 
 
-def usage_of(answer: ModelAnswer, key: SessionKey, purpose: UsagePurpose, *, now_ms: int, turn_id: str = "") -> Usage:
+def usage_of(
+    answer: requests.ModelAnswer, key: SessionKey, purpose: UsagePurpose, *, now_ms: int, turn_id: str = ""
+) -> Usage:
     """Build the usage of an answer. Every call is charged to the key it was made for: turns, titles and compactions
     alike."""
     return Usage(
@@ -235,11 +217,11 @@ def usage_of(answer: ModelAnswer, key: SessionKey, purpose: UsagePurpose, *, now
     )
 
 
-def usage_unanswered(request: ModelRequest, *, now_ms: int) -> Usage | None:
+def usage_unanswered(request: requests.ModelRequest, *, now_ms: int) -> Usage | None:
     """Build the usage of a call that no answer carries: its failed attempts, and all of it if it was cut off. None if
     that is nothing."""
     paid = request.bill.unanswered
-    if paid == Paid():
+    if paid == requests.Paid():
         return None
     return Usage(
         key=request.key,

@@ -16,15 +16,7 @@ from typing import Final
 
 import structlog
 
-from agent.limits import (
-    ROUTING_LINES_MAX,
-    ROUTING_LONG_CHARS,
-    ROUTING_LOOK_UP_CHARS,
-    ROUTING_MESSAGES_MAX,
-    ROUTING_SHORT_CHARS,
-    ROUTING_TINY_CHARS,
-    ROUTING_TOOL_CALLS_MAX,
-)
+from agent import limits
 from agent.models.requests import ModelFacts, ModelProvider
 from agent.models.transcript import PromptBudget, budget_of, reports_failure, said_in, summary_of
 from gateway.config import NO_MODEL, SCRIPTED_MODEL, Settings
@@ -71,15 +63,15 @@ def _tier(said: str, text: str, depth: Depth) -> Tier:
         return Tier.HIGH
     if not is_work and (_is_plain_question(text) or _is_greeting(text)):
         return Tier.LOW
-    if not is_work and _weight(text) < ROUTING_SHORT_CHARS and (_ONE_STEP.match(text) or _asks(text)):
+    if not is_work and _weight(text) < limits.ROUTING_SHORT_CHARS and (_ONE_STEP.match(text) or _asks(text)):
         return Tier.LOW
-    if depth.tool_calls > ROUTING_TOOL_CALLS_MAX or depth.messages > ROUTING_MESSAGES_MAX:
+    if depth.tool_calls > limits.ROUTING_TOOL_CALLS_MAX or depth.messages > limits.ROUTING_MESSAGES_MAX:
         return Tier.HIGH
-    if _weight(text) > ROUTING_LONG_CHARS:
+    if _weight(text) > limits.ROUTING_LONG_CHARS:
         return Tier.HIGH
-    if "```" in said or said.count("\n") > ROUTING_LINES_MAX:
+    if "```" in said or said.count("\n") > limits.ROUTING_LINES_MAX:
         return Tier.MEDIUM
-    return Tier.LOW if _weight(text) < ROUTING_TINY_CHARS and not is_work else Tier.MEDIUM
+    return Tier.LOW if _weight(text) < limits.ROUTING_TINY_CHARS and not is_work else Tier.MEDIUM
 
 
 def _is_work(said: str, text: str) -> bool:
@@ -92,18 +84,18 @@ def _is_work(said: str, text: str) -> bool:
 
 def _is_look_up(text: str) -> bool:
     """Recognize a short question *about* something, however big the word; one about our own things is a task."""
-    return _weight(text) <= ROUTING_LOOK_UP_CHARS and _asks(text) and not _BEYOND.search(text)
+    return _weight(text) <= limits.ROUTING_LOOK_UP_CHARS and _asks(text) and not _BEYOND.search(text)
 
 
 def _is_plain_question(text: str) -> bool:
     """Recognize a short question for a fact by its mark; one for a way or a cause may take work."""
-    is_short = _weight(text) <= ROUTING_LOOK_UP_CHARS and text.endswith(("?", "？"))
+    is_short = _weight(text) <= limits.ROUTING_LOOK_UP_CHARS and text.endswith(("?", "？"))
     return is_short and not _WHY.match(text) and not _BEYOND.search(text)
 
 
 def _is_greeting(text: str) -> bool:
     """Recognize a greeting, thanks, a yes or a no with little behind it."""
-    return _weight(text) <= ROUTING_LOOK_UP_CHARS and bool(_GREETING.match(text))
+    return _weight(text) <= limits.ROUTING_LOOK_UP_CHARS and bool(_GREETING.match(text))
 
 
 def _asks(text: str) -> bool:

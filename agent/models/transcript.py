@@ -12,18 +12,7 @@ from itertools import groupby
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from agent.limits import (
-    CONTEXT_BUDGET_SHARE,
-    CONTEXT_BUDGET_TOKENS,
-    CONTEXT_BUDGET_TOKENS_MIN,
-    IMAGE_TOKENS,
-    IMAGES_KEPT,
-    IMAGES_SHOWN_MAX,
-    NAME_CHARS_MAX,
-    RESERVE_TOKENS_MAX,
-    TONE_CHARS_MAX,
-    UNKNOWN_WINDOW_TOKENS,
-)
+from agent import limits
 from agent.models.requests import ModelFacts, PromptMessage
 from agent.tokens import entries_tokens
 from gateway.contracts.context_blocks import Image, images_in, on_one_line, words_in
@@ -66,9 +55,9 @@ def shown_images(entries: Sequence[Entry]) -> frozenset[Image]:
     counted in their order."""
     shown: list[Image] = []
     for turn in turns_of(entries):
-        new = [*_images(turn)][-IMAGES_SHOWN_MAX:]
-        if len(shown) + len(new) > IMAGES_SHOWN_MAX:
-            shown = shown[max(len(shown) - min(IMAGES_KEPT, IMAGES_SHOWN_MAX - len(new)), 0) :]
+        new = [*_images(turn)][-limits.IMAGES_SHOWN_MAX :]
+        if len(shown) + len(new) > limits.IMAGES_SHOWN_MAX:
+            shown = shown[max(len(shown) - min(limits.IMAGES_KEPT, limits.IMAGES_SHOWN_MAX - len(new)), 0) :]
         shown += new
     return frozenset(shown)
 
@@ -270,7 +259,7 @@ def reports_failure(text: str) -> bool:
 
 
 def _beginning(text: str) -> str:
-    return unicodedata.normalize("NFC", text[:TONE_CHARS_MAX]).replace("’", "'")
+    return unicodedata.normalize("NFC", text[: limits.TONE_CHARS_MAX]).replace("’", "'")
 
 
 def _compiled(words: str, signs: str) -> re.Pattern[str]:
@@ -318,12 +307,14 @@ def budget_of(facts: ModelFacts, *, window_override: int = 0, context_budget: in
 
     `planned` is `context_budget`, or (0) the smaller of 100,000 tokens and 60 % of the window; windows of up to 32,000
     are used whole."""
-    window = window_override or facts.context_window or UNKNOWN_WINDOW_TOKENS
-    usual = min(CONTEXT_BUDGET_TOKENS, max(int(window * CONTEXT_BUDGET_SHARE), CONTEXT_BUDGET_TOKENS_MIN))
+    window = window_override or facts.context_window or limits.UNKNOWN_WINDOW_TOKENS
+    usual = min(
+        limits.CONTEXT_BUDGET_TOKENS, max(int(window * limits.CONTEXT_BUDGET_SHARE), limits.CONTEXT_BUDGET_TOKENS_MIN)
+    )
     planned = min(context_budget or usual, window)
     output = facts.output_max or planned // _OUTPUT_SHARE_UNKNOWN
-    usable = planned - min(RESERVE_TOKENS_MAX, output, planned // _OUTPUT_SHARE_MAX)
-    return PromptBudget(window, planned, usable, IMAGE_TOKENS if facts.sees else 0)
+    usable = planned - min(limits.RESERVE_TOKENS_MAX, output, planned // _OUTPUT_SHARE_MAX)
+    return PromptBudget(window, planned, usable, limits.IMAGE_TOKENS if facts.sees else 0)
 
 
 def next_prompt_tokens(fixed_tokens: int, view: Sequence[Entry], session: Session, *, an_image: int = 0) -> int:
@@ -377,7 +368,9 @@ def preamble(
         parts.append(joined(literal_text("<unseen>\n"), unseen, literal_text("\n</unseen>")))
     moment = CleanText(_moment(now_ms, zone))
     if name:
-        moment = joined(moment, literal_text(', from "'), clipped(on_one_line(name), NAME_CHARS_MAX), literal_text('"'))
+        moment = joined(
+            moment, literal_text(', from "'), clipped(on_one_line(name), limits.NAME_CHARS_MAX), literal_text('"')
+        )
     parts.append(joined(literal_text("<now>\n"), moment, literal_text("\n</now>")))
     return joined(*parts, by="\n\n")
 

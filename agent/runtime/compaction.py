@@ -23,20 +23,7 @@ from agent.models.requests import ModelAnswer, ModelRequest, Permit, StopReason,
 from agent.models.selection import Models
 from agent.models.transcript import PromptBudget
 from agent.prompts.library import PROMPTS
-from agent.runtime.compaction_plan import (
-    CompactionPlan,
-    bounded,
-    first_chunk,
-    is_usable,
-    length_note,
-    material,
-    material_room,
-    plan_compaction,
-    pruned,
-    size_of,
-    summary_request,
-    without_middle,
-)
+from agent.runtime import compaction_plan
 from agent.tokens import estimate_tokens
 from gateway.contracts.errors import BudgetSpent, ContextTooLong, ModelError
 from gateway.contracts.messages import CleanText
@@ -102,17 +89,17 @@ class Summarizer:
             raise NoSummary("the time for it is over") from error
 
     async def _whole(self, wanted: SummaryOrder) -> CleanText:
-        lighter = pruned(wanted.entries, kept=0)
+        lighter = compaction_plan.pruned(wanted.entries, kept=0)
         scrub = self._scrubber.for_chat(str(wanted.session.key)).scrub
         lists = [wanted.entries, *([lighter] if lighter != list(wanted.entries) else [])]
-        attempts = [material(entries, scrub) for entries in lists]
+        attempts = [compaction_plan.material(entries, scrub) for entries in lists]
         room = self._room(wanted, wanted.prior)
         for lines in attempts:
-            if size_of(lines) <= room:
+            if compaction_plan.size_of(lines) <= room:
                 try:
                     return await self._alone(wanted, lines)
                 except ContextTooLong:
-                    room = min(room, size_of(lines) // 2)
+                    room = min(room, compaction_plan.size_of(lines) // 2)
         try:
             return await self._in_chunks(wanted, attempts[-1], room)
         except ContextTooLong:
@@ -127,16 +114,16 @@ class Summarizer:
             if (
                 room < limits.MATERIAL_TOKENS_MIN
                 or calls > limits.SUMMARY_CHUNKS_MAX
-                or size_of(rest) > room * limits.SUMMARY_CHUNKS_MAX
+                or compaction_plan.size_of(rest) > room * limits.SUMMARY_CHUNKS_MAX
             ):
                 raise ContextTooLong("too many chunks")
-            chunk, behind = first_chunk(rest, room)
+            chunk, behind = compaction_plan.first_chunk(rest, room)
             try:
-                so_far = await self._call(wanted, chunk, so_far, replaced_tokens=read + size_of(chunk))
+                so_far = await self._call(wanted, chunk, so_far, replaced_tokens=read + compaction_plan.size_of(chunk))
             except ContextTooLong:
                 room //= 2
             else:
-                read += size_of(chunk)
+                read += compaction_plan.size_of(chunk)
                 rest = behind
         if so_far is None:
             raise NoSummary("there is nothing to summarize")
@@ -145,25 +132,27 @@ class Summarizer:
     async def _without_middle(self, wanted: SummaryOrder, lines: Sequence[CleanText], room: int) -> CleanText:
         room = min(room, self._room(wanted, wanted.prior))
         while True:
-            lines = without_middle(lines)
-            if size_of(lines) <= max(room, limits.MATERIAL_TOKENS_MIN):
+            lines = compaction_plan.without_middle(lines)
+            if compaction_plan.size_of(lines) <= max(room, limits.MATERIAL_TOKENS_MIN):
                 try:
                     return await self._alone(wanted, lines)
                 except ContextTooLong:
-                    if size_of(lines) <= limits.MATERIAL_TOKENS_MIN:
+                    if compaction_plan.size_of(lines) <= limits.MATERIAL_TOKENS_MIN:
                         raise
 
     def _room(self, wanted: SummaryOrder, prior: CleanText | None) -> int:
         model = self._models.utility(wanted.session)
         planned = self._models.budget(model).planned
-        return material_room(planned, self._answer_max(model), system=PROMPTS.summary, prior=prior, focus=wanted.focus)
+        return compaction_plan.material_room(
+            planned, self._answer_max(model), system=PROMPTS.summary, prior=prior, focus=wanted.focus
+        )
 
     def _answer_max(self, model: str) -> int:
         thought = limits.SUMMARY_THOUGHT_TOKENS if self._models.client.facts(model).is_reasoning else 0
-        return bounded(self._tokens_max + thought, self._models.budget(model).planned)
+        return compaction_plan.bounded(self._tokens_max + thought, self._models.budget(model).planned)
 
     async def _alone(self, wanted: SummaryOrder, lines: Sequence[CleanText]) -> CleanText:
-        replaced = size_of(lines) + estimate_tokens(wanted.prior or "")
+        replaced = compaction_plan.size_of(lines) + estimate_tokens(wanted.prior or "")
         return await self._call(wanted, lines, wanted.prior, replaced_tokens=replaced)
 
     async def _call(
@@ -171,11 +160,13 @@ class Summarizer:
     ) -> CleanText:
         """Ask for a summary, and for one of half the length if the first is cut short. Raises `NoSummary` and the
         `ModelError` tree."""
-        tokens = bounded(self._tokens_max, self._models.budget(self._models.utility(wanted.session)).planned)
+        tokens = compaction_plan.bounded(
+            self._tokens_max, self._models.budget(self._models.utility(wanted.session)).planned
+        )
         answer = await self._answer(wanted, lines, prior, tokens)
         if answer.ending is StopReason.CUT:
             answer = await self._answer(wanted, lines, prior, tokens // 2)
-        if not is_usable(answer, replaced_tokens=replaced_tokens):
+        if not compaction_plan.is_usable(answer, replaced_tokens=replaced_tokens):
             raise UnusableSummary(f"the summary is empty, cut short or too long (finish reason {answer.finish_reason})")
         return self._scrubber.for_chat(str(wanted.session.key)).scrub(answer.text.strip())
 
@@ -184,13 +175,13 @@ class Summarizer:
     ) -> ModelAnswer:
         """Ask once for a summary of about `tokens` tokens, retries included, within the time limit."""
         model = self._models.utility(wanted.session)
-        length = self._scrubber.for_chat(str(wanted.session.key)).scrub(length_note(tokens))
+        length = self._scrubber.for_chat(str(wanted.session.key)).scrub(compaction_plan.length_note(tokens))
         request = ModelRequest(
             model=model,
             purpose=UsagePurpose.COMPACTION,
             key=wanted.session.key,
             system=PROMPTS.summary,
-            messages=summary_request(lines, length=length, prior=prior, focus=wanted.focus),
+            messages=compaction_plan.summary_request(lines, length=length, prior=prior, focus=wanted.focus),
             completion_tokens_max=self._answer_max(model),
             temperature=limits.SUMMARY_TEMPERATURE,
             timeout_s=limits.SUMMARY_TIMEOUT_S,
@@ -246,7 +237,7 @@ class Compactor:
         """Compact the view and return it: summary and tail, or `view` unchanged if nothing could be summarised.
 
         `budget` None means manual: everything is summarised. Raises `Fenced` and `StoreUnavailable`."""
-        plan = plan_compaction(view, budget)
+        plan = compaction_plan.plan_compaction(view, budget)
         if plan is None:
             return Compaction(tuple(view))
         if budget is not None and self._rests(session, fence):
@@ -297,7 +288,7 @@ class Compactor:
         del self._resting[session.id]
         return False
 
-    def _entry(self, text: CleanText, plan: CompactionPlan) -> Entry:
+    def _entry(self, text: CleanText, plan: compaction_plan.CompactionPlan) -> Entry:
         return Entry(
             Role.ASSISTANT,
             text,

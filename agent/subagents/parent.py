@@ -16,19 +16,9 @@ from typing import Final
 import structlog
 
 from agent.limits import ROUND_TIMEOUT_S
+from agent.models import requests
 from agent.models.client import ModelClient
 from agent.models.metering import usage_of, usage_unanswered
-from agent.models.requests import (
-    CleanStream,
-    ModelAnswer,
-    ModelRequest,
-    PromptMessage,
-    RequestedCall,
-    StopReason,
-    StreamRestarted,
-    TextDelta,
-    Thoughts,
-)
 from agent.prompts.library import PROMPTS
 from agent.subagents import protocol
 from agent.subagents.catalog import placed
@@ -56,9 +46,9 @@ _CUT_OFF: Final = literal_text("… [cut off]")
 """After what a model had said when nobody could hear the rest. What might have become a secret is not there."""
 
 _ENDED: Final = {
-    StopReason.CUT: literal_text("… [cut off: the answer reached its limit of length]"),
-    StopReason.FILTERED: literal_text("… [stopped by the filter of the model's provider]"),
-    StopReason.REFUSED: literal_text("… [the model refused to go on]"),
+    requests.StopReason.CUT: literal_text("… [cut off: the answer reached its limit of length]"),
+    requests.StopReason.FILTERED: literal_text("… [stopped by the filter of the model's provider]"),
+    requests.StopReason.REFUSED: literal_text("… [the model refused to go on]"),
 }
 """After an answer that is not whole: neither the sub-agent nor its parent takes it for all."""
 
@@ -83,19 +73,19 @@ class ChildConversation:
         """Note that the parent itself answered this call: its text stays as it is when the child repeats it."""
         self._ours[call_id, text] = text
 
-    async def messages(self, said: Sequence[protocol.ChildMessage]) -> tuple[PromptMessage, ...]:
+    async def messages(self, said: Sequence[protocol.ChildMessage]) -> tuple[requests.PromptMessage, ...]:
         """Clean what the child said; results of its own tools get their envelopes."""
         known, known_calls, known_results = self._texts, self._calls, self._results
         self._texts, self._calls, self._results = {}, {}, {}
         names: dict[str, str] = {}
-        found: list[PromptMessage] = []
+        found: list[requests.PromptMessage] = []
         for message in said:
             names |= {call.id: call.name for call in message.calls}
             if message.role == Role.TOOL:
                 key = (message.call_id, message.text)
                 self._results[key] = known_results.get(key) or await self._result(key, names.get(key[0], ""))
                 clean_id = self._scrubber.scrub(message.call_id)
-                found.append(PromptMessage(Role.TOOL, self._results[key], tool_call_id=clean_id))
+                found.append(requests.PromptMessage(Role.TOOL, self._results[key], tool_call_id=clean_id))
                 continue
             self._texts[message.text] = known.get(message.text) or self._scrubber.scrub(message.text)
             for call in message.calls:
@@ -103,7 +93,7 @@ class ChildConversation:
             found.append(_message(message, self._texts[message.text], [self._calls[call] for call in message.calls]))
         return tuple(found)
 
-    def clean_call(self, call: protocol.CalledTool | RequestedCall) -> ToolCall:
+    def clean_call(self, call: protocol.CalledTool | requests.RequestedCall) -> ToolCall:
         """Clean a call with its name and id, because a model wrote these too."""
         scrub = self._scrubber.scrub
         return ToolCall(scrub(call.id), scrub(call.name), cleaned(call.arguments, scrub))
@@ -113,11 +103,11 @@ class ChildConversation:
         return self._ours.get(key) or await self._tools.wrapped(self._context, name, key[1])
 
 
-def _message(said: protocol.ChildMessage, text: CleanText, calls: Sequence[ToolCall]) -> PromptMessage:
+def _message(said: protocol.ChildMessage, text: CleanText, calls: Sequence[ToolCall]) -> requests.PromptMessage:
     """Build a prompt message: only a model speaks as the assistant, all else has the role of the user."""
     if said.role == Role.ASSISTANT:
-        return PromptMessage(Role.ASSISTANT, text, tuple(calls))
-    return PromptMessage(Role.USER, text)
+        return requests.PromptMessage(Role.ASSISTANT, text, tuple(calls))
+    return requests.PromptMessage(Role.USER, text)
 
 
 class UnderWay:
@@ -194,7 +184,7 @@ class ChildHost:
         self._one_call = asyncio.Lock()
         self._answers = 0
         self._open_calls: dict[str, ToolCall] = {}
-        self._thoughts: dict[str, Thoughts] = {}
+        self._thoughts: dict[str, requests.Thoughts] = {}
         self._are_whole = True  # the calls of the model's last answer
         self._under_way = UnderWay(services.tools.names)
         self._context = replace(assignment.context, asking=self._asking)
@@ -226,10 +216,10 @@ class ChildHost:
                 _log.warning("subagent.model_failed", reason=f"{type(error).__name__}: {error}")
                 yield protocol.ModelResult(call.id, error=Reason.MODEL_FAILED)
 
-    def _request(self, call: protocol.ModelCall, messages: tuple[PromptMessage, ...]) -> ModelRequest:
+    def _request(self, call: protocol.ModelCall, messages: tuple[requests.PromptMessage, ...]) -> requests.ModelRequest:
         assignment, wanted = self._assignment, frozenset(call.tools)
         specs = self._services.tools.specs_for(assignment.context)
-        return ModelRequest(
+        return requests.ModelRequest(
             assignment.model,
             assignment.purpose,
             assignment.context.key,
@@ -245,23 +235,23 @@ class ChildHost:
         )
 
     async def _heard(
-        self, call_id: str, request: ModelRequest
+        self, call_id: str, request: requests.ModelRequest
     ) -> AsyncGenerator[protocol.ModelDelta | protocol.ModelResult]:
         """Stream one answer to the child, scrubbed as it comes, page by page. When the stream starts again, the child
         gets no more pages, since it already has some that are void; the result holds the whole answer. A stream that
         ends without an answer, because it broke or the child is gone, is paid for as far as it came."""
-        hearing, is_whole, is_answered = CleanStream(self._scrubber), True, False
+        hearing, is_whole, is_answered = requests.CleanStream(self._scrubber), True, False
         try:
             async for event in self._services.client.stream(request):
                 match event:
-                    case TextDelta(text=text):
+                    case requests.TextDelta(text=text):
                         page = hearing.add(text)
                         if is_whole and page:
                             yield protocol.ModelDelta(call_id, page)
-                    case StreamRestarted():
+                    case requests.StreamRestarted():
                         hearing.begin_anew()
                         is_whole = False
-                    case ModelAnswer():
+                    case requests.ModelAnswer():
                         is_answered = True
                         result = self._answer(call_id, request, event, hearing.to_the_end())
                         if not self._local.isdisjoint(call.name for call in result.calls):
@@ -272,10 +262,10 @@ class ChildHost:
                 self._note(Role.ASSISTANT, joined(hearing.so_far(), _CUT_OFF), usage=usage)
 
     def _answer(
-        self, call_id: str, request: ModelRequest, answer: ModelAnswer, text: CleanText
+        self, call_id: str, request: requests.ModelRequest, answer: requests.ModelAnswer, text: CleanText
     ) -> protocol.ModelResult:
         """Build the result for the child, after the answer is noted and charged."""
-        self._are_whole = answer.ending is StopReason.OWN
+        self._are_whole = answer.ending is requests.StopReason.OWN
         if (behind := _ENDED.get(answer.ending)) is not None:
             text = joined(text, behind)
         made = (call if self._are_whole else replace(call, arguments="{}") for call in answer.calls if request.tools)
@@ -296,7 +286,7 @@ class ChildHost:
             call_id, text, fitting, answer.tokens.prompt, answer.tokens.completion, answer.cost_usd, outcomes=refused
         )
 
-    def _unanswered(self, request: ModelRequest) -> tuple[Usage, ...]:
+    def _unanswered(self, request: requests.ModelRequest) -> tuple[Usage, ...]:
         """Return the usage of the call that no answer carries, if any."""
         usage = usage_unanswered(request, now_ms=self._services.clock.now_ms())
         return () if usage is None else (usage,)
@@ -318,7 +308,7 @@ class ChildHost:
     def _fitting(self, call: protocol.CalledTool) -> protocol.CalledTool:
         if call.name not in self._local:
             return call
-        requested = RequestedCall(call.id, call.name, call.arguments)
+        requested = requests.RequestedCall(call.id, call.name, call.arguments)
         return replace(call, arguments=self._services.tools.fitting(requested))
 
     # --- tools
@@ -334,7 +324,7 @@ class ChildHost:
         if not self._are_whole:
             return protocol.ToolOutcome(call.id, _NOT_RUN, is_error=True)
         del self._open_calls[call.id]
-        requested = RequestedCall(asked.id, asked.name, asked.arguments)
+        requested = requests.RequestedCall(asked.id, asked.name, asked.arguments)
         (result,) = await self._services.tools.run_round(self._context, [requested])
         self._under_way.end(call.id)
         self._conversation.answered(call.id, result.text)
@@ -350,7 +340,7 @@ class ChildHost:
 
     # --- what is kept
 
-    def _keep(self, said: Sequence[protocol.ChildMessage], messages: Sequence[PromptMessage]) -> None:
+    def _keep(self, said: Sequence[protocol.ChildMessage], messages: Sequence[requests.PromptMessage]) -> None:
         """Record what is new in the child's conversation: results of its own tools, and notes of ours that it passes
         on."""
         for raw, message in zip(said, messages, strict=True):

@@ -27,16 +27,7 @@ from channels.core.tasks import BackoffTimer
 from gateway.bus.deliveries import Deliveries
 from gateway.bus.places import Places
 from gateway.config.channels import PlaceholderUse, UnknownSends
-from gateway.contracts.errors import (
-    AddressDead,
-    AddressMoved,
-    DeliveryError,
-    FormatRefused,
-    OutcomeUnknown,
-    RateLimited,
-    SendFailed,
-    Untraceable,
-)
+from gateway.contracts import errors
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import DeliveryRecord, DeliveryState, Preview, Receipt, Reply, literal_text
 from gateway.contracts.ports import Beginning, Clock, Destination, PendingReply, SendAttempt, SentMessages, TokenWish
@@ -95,29 +86,31 @@ class FailReply:
     reason: str
 
 
-def next_move(error: DeliveryError, chunk_attempt: ChunkAttempt, *, is_young: bool = False) -> RetryChunk | FailReply:
+def next_move(
+    error: errors.DeliveryError, chunk_attempt: ChunkAttempt, *, is_young: bool = False
+) -> RetryChunk | FailReply:
     """Decide what follows from a platform's refusal. Pure; without jitter.
 
     A reply that `is_young` is never given up: processes that die spend its attempts faster than an outage ends."""
     match error:
-        case RateLimited():
+        case errors.RateLimited():
             waited = replace(chunk_attempt, rate_limits=chunk_attempt.rate_limits + 1)
             if waited.rate_limits >= RATE_LIMITS_MAX:
                 return FailReply(f"rate limited {waited.rate_limits} times in a row")
             return RetryChunk(waited, error.retry_after_s, DeliveryState.RETRY, is_exact=True)
-        case AddressMoved():
+        case errors.AddressMoved():
             moved = replace(chunk_attempt, address=error.address, moves=chunk_attempt.moves + 1)
             return FailReply("the chat keeps moving") if moved.moves > MOVES_MAX else _at_once(moved)
-        case FormatRefused() | AddressDead() if chunk_attempt.carries_file:
+        case errors.FormatRefused() | errors.AddressDead() if chunk_attempt.carries_file:
             # Its text has just been taken here. If the place is dead by now, the sentence will meet that.
             return _at_once(replace(chunk_attempt, carries_file=False))
-        case FormatRefused():
+        case errors.FormatRefused():
             if chunk_attempt.is_plain:
                 return FailReply(f"refused even as plain text: {error}")
             return _at_once(replace(chunk_attempt, is_plain=True))
-        case AddressDead():
+        case errors.AddressDead():
             return FailReply(str(error))
-        case OutcomeUnknown():
+        case errors.OutcomeUnknown():
             unsure = replace(chunk_attempt, is_unsure=True, is_careful=True)
             return _later(unsure, error, DeliveryState.UNKNOWN, is_young=is_young)
         case _:
@@ -129,7 +122,7 @@ def _at_once(chunk_attempt: ChunkAttempt) -> RetryChunk:
 
 
 def _later(
-    chunk_attempt: ChunkAttempt, error: DeliveryError, state: DeliveryState, *, is_young: bool
+    chunk_attempt: ChunkAttempt, error: errors.DeliveryError, state: DeliveryState, *, is_young: bool
 ) -> RetryChunk | FailReply:
     tried = replace(chunk_attempt, attempt=chunk_attempt.attempt + 1)
     if tried.attempt >= DELIVERY_ATTEMPTS_MAX and not is_young:
@@ -458,7 +451,7 @@ class ChunkSender:
             return await self._asked(lambda: asking.find_sent(address, chunk, send_id=entry.send_id, since_ms=since_ms))
         lost = None if self._editing is None else await self._lost(self._editing, entry, chunk, address)
         if lost is None:
-            raise Untraceable("nobody knows whether it arrived")
+            raise errors.Untraceable("nobody knows whether it arrived")
         return (lost,)
 
     async def remember(self, entry: DeliveryEntry, address: ReplyAddress, *, at_end: bool = False) -> None:
@@ -501,7 +494,7 @@ class ChunkSender:
             await self._put_away(entry, chunk_attempt.address)
             entry.lose_shown()
             await entry.note(DeliveryState.RETRY)
-            raise SendFailed("the message that showed the draft is gone, or nobody may change it")
+            raise errors.SendFailed("the message that showed the draft is gone, or nobody may change it")
         return (message_id,)
 
     async def _is_made(self, entry: DeliveryEntry, chunk: AnyChunk, chunk_attempt: ChunkAttempt) -> bool:
@@ -515,8 +508,8 @@ class ChunkSender:
             return await self._asked(
                 lambda: amending.amend(address, chunk, message_id=message_id, plain=chunk_attempt.is_plain)
             )
-        except (AddressDead, FormatRefused) as error:
-            if isinstance(error, FormatRefused) and not chunk_attempt.is_plain:
+        except (errors.AddressDead, errors.FormatRefused) as error:
+            if isinstance(error, errors.FormatRefused) and not chunk_attempt.is_plain:
                 raise
             log.warning("%s: what showed reply %s cannot be changed: %s", self._adapter.name, entry.reply.id, error)
             return False
@@ -527,7 +520,7 @@ class ChunkSender:
         message_id = entry.shown
         try:
             await self._asked(lambda: self._remover.take_back(address, message_id, entry.reply.language))
-        except (AddressDead, FormatRefused) as error:
+        except (errors.AddressDead, errors.FormatRefused) as error:
             log.warning("%s: a draft of reply %s stays: %s", self._adapter.name, entry.reply.id, error)
 
     # --- where the platform can be asked
@@ -541,7 +534,7 @@ class ChunkSender:
                 return await self._asked(
                     lambda: asking.find_sent(address, chunk, send_id=entry.send_id, since_ms=since_ms)
                 )
-            except Untraceable as error:
+            except errors.Untraceable as error:
                 log.warning("%s: reply %s cannot be looked up: %s", self._adapter.name, entry.reply.id, error)
         await self._decide(entry)
         return None
@@ -626,7 +619,7 @@ class ChunkSender:
         )
         if not is_there:  # somebody deleted it: nothing of this chunk is to be seen
             await entry.note(DeliveryState.RETRY, placeholder=ON_ITS_WAY)
-            raise SendFailed("the placeholder is gone")
+            raise errors.SendFailed("the placeholder is gone")
         return (message_id,)
 
     def _is_careful(self, chunk_attempt: ChunkAttempt) -> bool:
@@ -704,21 +697,21 @@ class ChunkSender:
         try:
             async with self._calls:
                 return await call()
-        except DeliveryError:
+        except errors.DeliveryError:
             raise
         except Exception as error:  # named boundary, delivery attempt
             log.exception("%s: reply %s: unforeseen error", self._adapter.name, entry.reply.id)
-            raise OutcomeUnknown(f"unforeseen {type(error).__name__}") from error
+            raise errors.OutcomeUnknown(f"unforeseen {type(error).__name__}") from error
 
     async def _asked(self, call: Callable[[], Awaitable[_T]]) -> _T:
         """Make a call that may be repeated: an answer that got lost is asked for again."""
         try:
             async with self._calls:
                 return await call()
-        except OutcomeUnknown as error:
-            raise SendFailed(str(error)) from error
-        except DeliveryError:
+        except errors.OutcomeUnknown as error:
+            raise errors.SendFailed(str(error)) from error
+        except errors.DeliveryError:
             raise
         except Exception as error:  # named boundary, delivery attempt
             log.exception("%s: unforeseen error", self._adapter.name)
-            raise SendFailed(f"unforeseen {type(error).__name__}") from error
+            raise errors.SendFailed(f"unforeseen {type(error).__name__}") from error

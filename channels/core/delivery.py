@@ -13,20 +13,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Final
 
+from channels.core import attempt
 from channels.core.adapter import ChannelAdapter
-from channels.core.attempt import (
-    YOUNG_S,
-    ChunkAttempt,
-    ChunkSender,
-    DeliveryEntry,
-    FailReply,
-    LeftUnconfirmed,
-    PreviewChanged,
-    PreviewRemover,
-    SendRules,
-    TakenOver,
-    next_move,
-)
 from channels.core.content import FileFetcher, ReplyContents, chunks_of
 from channels.core.lease import LeaseValidity, while_holding
 from channels.core.places import AddressResolver
@@ -37,15 +25,7 @@ from channels.core.tasks import Abandoned, Backoff, BackoffTimer, first_to_end, 
 from gateway.bus.deliveries import Deliveries
 from gateway.bus.files import Files
 from gateway.bus.places import Places
-from gateway.contracts.errors import (
-    AddressDead,
-    BusUnavailable,
-    CredentialsRejected,
-    DeliveryError,
-    OutcomeUnknown,
-    RateLimited,
-    SendFailed,
-)
+from gateway.contracts import errors
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import DeliveryState, Reply, ReplyKind
 from gateway.contracts.ports import Clock, PendingReply
@@ -161,7 +141,7 @@ class ReplyDelivery:
         addresses: AddressResolver,
         validity: LeaseValidity,
         *,
-        rules: SendRules,
+        rules: attempt.SendRules,
         answering: Callable[[Reply], None] = lambda reply: None,
         ended: Callable[[Reply, DeliveryState], Awaitable[None]] | None = None,
         delay_scale: float = 1.0,
@@ -180,8 +160,8 @@ class ReplyDelivery:
         self._file_fetcher = FileFetcher(files, self._backoff)
         self._health = DeliveryHealth(adapter, places, pacer, self._backoff, scrubber)
         self._adopter = PreviewAdopter(adapter, places, self._backoff)
-        self._remover = PreviewRemover(adapter)
-        self._sender = ChunkSender(adapter, places, self._backoff, validity, rules)
+        self._remover = attempt.PreviewRemover(adapter)
+        self._sender = attempt.ChunkSender(adapter, places, self._backoff, validity, rules)
         self.titles = TitleDelivery(adapter, bus, places, addresses, self._backoff, scrubber, clock)
         self.statuses = StatusDelivery(
             adapter, bus, addresses, self._sender, self._health, self._backoff, scrubber, clock
@@ -195,7 +175,9 @@ class ReplyDelivery:
         """Bring one reply to its end and write the receipt.
 
         Raises `CredentialsRejected`, `Abandoned`, and `TakenOver` when it is another process's reply by now."""
-        entry = DeliveryEntry(pending, self._adapter.name, self._bus, self._scrubber, self._clock, self._backoff)
+        entry = attempt.DeliveryEntry(
+            pending, self._adapter.name, self._bus, self._scrubber, self._clock, self._backoff
+        )
         state, reason = await self._try_all(entry)
         if state is DeliveryState.FAILED:
             log.error("%s: reply %s failed: %s", self._adapter.name, entry.reply.id, reason)
@@ -204,20 +186,20 @@ class ReplyDelivery:
         if self._ended is not None:
             await self._ended(entry.reply, state)
 
-    async def _try_all(self, entry: DeliveryEntry) -> tuple[DeliveryState, str]:
+    async def _try_all(self, entry: attempt.DeliveryEntry) -> tuple[DeliveryState, str]:
         try:
             while True:
                 try:
                     return await self._send_all(entry)
-                except PreviewChanged:
+                except attempt.PreviewChanged:
                     entry.forget()
-        except (CredentialsRejected, Abandoned, TakenOver):
+        except (errors.CredentialsRejected, Abandoned, attempt.TakenOver):
             raise
         except Exception as error:  # one reply that cannot even be tried must not block its lane
             log.exception("%s: reply %s cannot be delivered", self._adapter.name, entry.reply.id)
             return DeliveryState.FAILED, f"unforeseen {type(error).__name__}"
 
-    async def _send_all(self, entry: DeliveryEntry) -> tuple[DeliveryState, str]:
+    async def _send_all(self, entry: attempt.DeliveryEntry) -> tuple[DeliveryState, str]:
         address = await self._backoff.with_bus(lambda: self._addresses.newest(entry.reply.address))
         texts = await chunks_of(entry.reply, self._adapter)
         opened = await self._sender.open(entry, address, texts=len(texts), files=len(entry.reply.files))
@@ -229,7 +211,7 @@ class ReplyDelivery:
         if opened.dead_because and not was_cut:
             return DeliveryState.FAILED, f"not tried, because of an earlier refusal: {opened.dead_because}"
         entry.record = replace(entry.record, chunks=len(contents))
-        chunk_attempt = ChunkAttempt(
+        chunk_attempt = attempt.ChunkAttempt(
             address, attempt=entry.record.attempt, is_unsure=was_cut, is_careful=was_cut or opened.is_account_unsure
         )
         if not was_cut:  # else the state has to stay until the chunk in question is settled
@@ -241,14 +223,14 @@ class ReplyDelivery:
             chunk_attempt = replace(chunk_attempt, carries_file=contents.carries_file(entry.record.next_chunk))
             try:
                 sent = await self._send_chunk(entry, contents, chunk_attempt)
-            except LeftUnconfirmed:
+            except attempt.LeftUnconfirmed:
                 left_at.append(str(entry.record.next_chunk + 1))
                 if entry.reply.choices:  # nobody is to press a button below what may not have arrived
                     break
                 entry.arrived((), spared=contents.spared if entry.is_whole else 0)
                 chunk_attempt = chunk_attempt.next_chunk()
                 continue
-            if isinstance(sent, FailReply):
+            if isinstance(sent, attempt.FailReply):
                 return DeliveryState.FAILED, sent.reason
             ids, chunk_attempt = sent
             entry.arrived(ids, spared=contents.spared if entry.is_whole else 0)
@@ -261,8 +243,8 @@ class ReplyDelivery:
         return DeliveryState.SENT, ""
 
     async def _send_chunk(
-        self, entry: DeliveryEntry, contents: ReplyContents, chunk_attempt: ChunkAttempt
-    ) -> tuple[tuple[str, ...], ChunkAttempt] | FailReply:
+        self, entry: attempt.DeliveryEntry, contents: ReplyContents, chunk_attempt: attempt.ChunkAttempt
+    ) -> tuple[tuple[str, ...], attempt.ChunkAttempt] | attempt.FailReply:
         since_ms = entry.record.begun_at_ms if chunk_attempt.is_unsure else self._clock.now_ms()
         leaving = self._leaving(entry)
         while True:
@@ -270,15 +252,15 @@ class ReplyDelivery:
             try:
                 async with contents.chunk(entry.record.next_chunk, chunk_attempt) as chunk:
                     ids = await self._sender.attempt(entry, chunk, chunk_attempt, since_ms=since_ms, leaving=leaving)
-            except CredentialsRejected as error:
+            except errors.CredentialsRejected as error:
                 state = DeliveryState.UNKNOWN if chunk_attempt.is_unsure else DeliveryState.RETRY
                 await entry.note(state, reason=str(error), attempt=chunk_attempt.attempt)
                 raise
-            except DeliveryError as error:
-                move = next_move(error, chunk_attempt, is_young=entry.age_s < YOUNG_S)
-                if not (chunk_attempt.carries_file and isinstance(error, AddressDead)):
+            except errors.DeliveryError as error:
+                move = attempt.next_move(error, chunk_attempt, is_young=entry.age_s < attempt.YOUNG_S)
+                if not (chunk_attempt.carries_file and isinstance(error, errors.AddressDead)):
                     await self._health.learn(error, chunk_attempt.address)
-                if isinstance(move, FailReply):
+                if isinstance(move, attempt.FailReply):
                     return move
                 log.warning("%s: reply %s: %s", self._adapter.name, entry.reply.id, error)
                 state = DeliveryState.UNKNOWN if move.chunk_attempt.is_unsure else move.state
@@ -291,23 +273,23 @@ class ReplyDelivery:
             else:
                 return ids, chunk_attempt
 
-    async def _take_back(self, entry: DeliveryEntry, address: ReplyAddress, *, behind: int) -> None:
+    async def _take_back(self, entry: attempt.DeliveryEntry, address: ReplyAddress, *, behind: int) -> None:
         """Take back the messages that showed the draft and have not become a chunk of the reply."""
         for message_id in filter(None, entry.record.shown[behind:]):
             for delay_s in SETTLE_DELAYS_S:
                 try:
                     await self._remover.take_back(address, message_id, entry.reply.language)
-                except (RateLimited, SendFailed, OutcomeUnknown) as error:
+                except (errors.RateLimited, errors.SendFailed, errors.OutcomeUnknown) as error:
                     log.warning("%s: reply %s: %s", self._adapter.name, entry.reply.id, error)
                     await self._backoff.back_off(jittered(delay_s))
-                except DeliveryError as error:
+                except errors.DeliveryError as error:
                     log.warning("%s: a draft of reply %s stays: %s", self._adapter.name, entry.reply.id, error)
                     break
                 else:
                     break
         entry.record = replace(entry.record, shown=entry.record.shown[:behind])
 
-    def _leaving(self, entry: DeliveryEntry) -> Callable[[], None]:
+    def _leaving(self, entry: attempt.DeliveryEntry) -> Callable[[], None]:
         """Return what to call when a chunk leaves: the first one ends the typing indicator."""
         return (lambda: None) if entry.record.next_chunk else (lambda: self._answering(entry.reply))
 
@@ -429,7 +411,7 @@ class DeliveryDispatcher:
                 self._lane_locks.is_placing = True
                 lanes = await self._addresses.lanes([pending.reply.address for pending in taken])
                 backoff.reset()
-            except BusUnavailable as error:
+            except errors.BusUnavailable as error:
                 log.warning("%s: no replies while the bus is away: %s", self._adapter.name, error)
                 self._bus.put_back(self._adapter.name)
                 await asyncio.sleep(backoff.next_s())
@@ -471,7 +453,7 @@ class DeliveryDispatcher:
                 self._room.set()
         except Abandoned:
             log.info("%s: %d replies stay in the stream", self._adapter.name, len(waiting))
-        except CredentialsRejected as error:
+        except errors.CredentialsRejected as error:
             if self._rejected is not None and not self._rejected.done():
                 self._rejected.set_exception(error)
         finally:
@@ -488,7 +470,7 @@ class DeliveryDispatcher:
                     return await self._delivery.titles.attempt(pending, is_overtaken=is_overtaken)
                 case _:
                     await self._delivery.deliver(pending)
-        except TakenOver:
+        except attempt.TakenOver:
             log.warning("%s: reply %s is delivered by another process", self._adapter.name, pending.reply.id)
         return None
 

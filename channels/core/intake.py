@@ -22,6 +22,7 @@ from channels.core.admission import AdmissionControl, Judgement, RateOf, Rejecti
 from channels.core.message import Incoming, Retraction
 from channels.core.sanitize import OpenEndings, Sanitizer, fit
 from channels.core.secrets import SecretCapture
+from gateway import limits
 from gateway.bus.access import Access, Questions, Suggestions
 from gateway.bus.deliveries import Deliveries
 from gateway.bus.inbound import Inbound
@@ -39,13 +40,6 @@ from gateway.contracts.messages import (
     literal_text,
 )
 from gateway.contracts.ports import Amendment, Clock, Verdict
-from gateway.limits import (
-    DISK_LOOK_EVERY_S,
-    LANE_MESSAGES_MAX,
-    PRESS_ANSWER_S,
-    SUGGESTION_TYPED_CHARS_MAX,
-    SUGGESTIONS_WAIT_S,
-)
 from gateway.packages import HookPoint
 from gateway.plugins import NO_HOOKS, HookEvent, Hooks
 from gateway.scrub import Scrubber
@@ -210,7 +204,7 @@ class IntakeConfig:
     access: AccessPolicy
     scope: SessionScope
     settle_ms: int = 0
-    lane_messages_max: int = LANE_MESSAGES_MAX
+    lane_messages_max: int = limits.LANE_MESSAGES_MAX
     """The number of messages that may wait in one lane: authors whose messages are turned away are told it."""
     interrupts: bool = False
     """A message cancels the running turn of its lane."""
@@ -241,7 +235,7 @@ class FreeDisk:
     def __call__(self) -> bool:
         """Look, or say what was seen a moment ago."""
         now_s = time.monotonic()
-        if now_s - self._looked_at_s >= DISK_LOOK_EVERY_S:
+        if now_s - self._looked_at_s >= limits.DISK_LOOK_EVERY_S:
             self._looked_at_s = now_s
             try:
                 self._is_enough = shutil.disk_usage(self._folder).free >= self._free_bytes
@@ -379,7 +373,7 @@ class MessageIntake:
         time."""
         try:
             async with self._listening:
-                reply = await self._presses.told(self._pressed(press), wait_s=PRESS_ANSWER_S)
+                reply = await self._presses.told(self._pressed(press), wait_s=limits.PRESS_ANSWER_S)
         except BusUnavailable:
             return literal_text("")
         return literal_text("") if reply is None else reply.text
@@ -402,13 +396,15 @@ class MessageIntake:
         if self._is_closed or self._suggesting.locked():
             return ()
         owner, key = SessionKey(typing.channel, typing.user_id), typing.key(self._scope)
-        typed = clipped(self._scrubber.for_chat(str(key)).scrub(typing.command.arguments), SUGGESTION_TYPED_CHARS_MAX)
+        typed = clipped(
+            self._scrubber.for_chat(str(key)).scrub(typing.command.arguments), limits.SUGGESTION_TYPED_CHARS_MAX
+        )
         try:
             async with self._suggesting:
                 if not (await self._admission.judge(typing)).is_admitted:
                     return ()
                 wanted = SuggestionRequest(key, owner, kind, typed, typing.language)
-                return await self._suggestions.ask(wanted, wait_s=SUGGESTIONS_WAIT_S)
+                return await self._suggestions.ask(wanted, wait_s=limits.SUGGESTIONS_WAIT_S)
         except BusUnavailable:
             return ()
 

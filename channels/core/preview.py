@@ -30,15 +30,7 @@ from channels.core.tasks import BackoffTimer, jittered
 from channels.markdown.unfinished import as_if_closed
 from gateway.bus.deliveries import Deliveries
 from gateway.bus.places import Places
-from gateway.contracts.errors import (
-    AddressMoved,
-    CredentialsRejected,
-    DeliveryError,
-    OutcomeUnknown,
-    RateLimited,
-    SendFailed,
-    Untraceable,
-)
+from gateway.contracts import errors
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import Choice, CleanText, Draft, Preview, literal_text, stop_command
 from gateway.contracts.ports import Beginning, Clock, SentMessages
@@ -137,15 +129,15 @@ class PreviewAdopter:
         for delay_s in SETTLE_DELAYS_S:
             try:
                 return await self._find(streaming, preview, address, chunk)
-            except RateLimited as error:
+            except errors.RateLimited as error:
                 await self._backoff.wait(error.retry_after_s)
-            except (SendFailed, OutcomeUnknown):
+            except (errors.SendFailed, errors.OutcomeUnknown):
                 await self._backoff.back_off(jittered(delay_s))
-            except AddressMoved as error:
+            except errors.AddressMoved as error:
                 address = error.address
-            except CredentialsRejected:
+            except errors.CredentialsRejected:
                 raise
-            except DeliveryError as error:
+            except errors.DeliveryError as error:
                 log.info("%s: what showed %s is not to be had: %s", self._adapter.name, preview.reply_id, error)
                 return None
         return None
@@ -157,7 +149,7 @@ class PreviewAdopter:
         if self._asking is not None:
             try:
                 ids = await self._asking.find_sent(address, chunk, send_id=send_id, since_ms=since_ms)
-            except Untraceable:
+            except errors.Untraceable:
                 return None
             return ids[-1] if ids else await streaming.begin_stream(address, chunk, send_id=send_id)
         if self._editing is None:
@@ -285,7 +277,7 @@ class AnswerStream:
                 await self._show(address, cadence)
                 self._refusals = 0
                 lane_lock.pace = lane_lock.pace.taken()
-        except DeliveryError as error:
+        except errors.DeliveryError as error:
             await self._learn(error, address, lane_lock)
         except Exception:  # named boundary, delivery attempt: a draft is never worth a failure
             log.exception("%s: the draft of %s cannot be shown", self._adapter.name, self._draft.reply_id)
@@ -304,18 +296,18 @@ class AnswerStream:
     async def _may_spend(self, address: ReplyAddress) -> bool:
         return await self._parts.pacer.may_spend(self._adapter.budgets(address), Urgency.EDIT)
 
-    async def _learn(self, error: DeliveryError, address: ReplyAddress, lane_lock: LaneLock) -> None:
+    async def _learn(self, error: errors.DeliveryError, address: ReplyAddress, lane_lock: LaneLock) -> None:
         log.info("%s: the draft of %s: %s", self._adapter.name, self._draft.reply_id, error)
         match error:
-            case RateLimited():
+            case errors.RateLimited():
                 lane_lock.pace = lane_lock.pace.refused()
                 lane_lock.free_at_s = _now_s() + error.retry_after_s
                 await self._parts.health.learn(error, address)
-            case AddressMoved():
+            case errors.AddressMoved():
                 await self._parts.health.learn(error, address)
-            case SendFailed() | OutcomeUnknown():
+            case errors.SendFailed() | errors.OutcomeUnknown():
                 pass
-            case CredentialsRejected():
+            case errors.CredentialsRejected():
                 self.end()
             case _:
                 self._refusals += 1
@@ -378,11 +370,11 @@ class AnswerStream:
             return
         try:
             message_id = await self._adapter.begin_stream(address, chunk, send_id=f"{row.reply_id}:{len(row.messages)}")
-        except OutcomeUnknown as error:
+        except errors.OutcomeUnknown as error:
             self.end()
             await self._parts.health.learn(error, address)
             raise
-        except DeliveryError:
+        except errors.DeliveryError:
             await self._note(row)
             raise
         begun = replace(row, address=address, messages=(*row.messages, message_id), begun_at_ms=now_ms)

@@ -19,16 +19,7 @@ from channels.core.rate_limit import DeliveryHealth, Urgency, place_of, token_wi
 from channels.core.tasks import Abandoned, BackoffTimer
 from gateway.bus.deliveries import Deliveries
 from gateway.bus.places import Places
-from gateway.contracts.errors import (
-    AddressDead,
-    AddressMoved,
-    CredentialsRejected,
-    DeliveryError,
-    FormatRefused,
-    OutcomeUnknown,
-    RateLimited,
-    Untraceable,
-)
+from gateway.contracts import errors
 from gateway.contracts.messages import DeliveryState
 from gateway.contracts.ports import Clock, Destination, PendingReply
 from gateway.scrub import Scrubber
@@ -107,10 +98,10 @@ class StatusDelivery:
         try:
             async with asyncio.timeout(ATTEMPT_MAX_S):
                 return await self._send(entry)
-        except (CredentialsRejected, Abandoned, TakenOver):
+        except (errors.CredentialsRejected, Abandoned, TakenOver):
             raise
         except TimeoutError:
-            late = OutcomeUnknown("no answer within the time that a status line has")
+            late = errors.OutcomeUnknown("no answer within the time that a status line has")
             return await self._after(entry, late, may_be_out=_may_be_out(entry))
         except Exception as error:  # one line that cannot even be tried must not block its lane
             log.exception("%s: status line %s cannot be sent", self._adapter.name, entry.reply.id)
@@ -139,25 +130,25 @@ class StatusDelivery:
                 ids = await self._sender.attempt_status(entry, chunks[-1], address)
         except NoSpareBudget:
             return CROWDED_PAUSE_S
-        except CredentialsRejected:
+        except errors.CredentialsRejected:
             raise
-        except DeliveryError as error:
+        except errors.DeliveryError as error:
             await self._health.learn(error, address)
-            is_unknown = isinstance(error, OutcomeUnknown) and _may_be_out(entry)
+            is_unknown = isinstance(error, errors.OutcomeUnknown) and _may_be_out(entry)
             return await self._after(entry, error, may_be_out=may_be_out or is_unknown)
         entry.arrived(ids)
         await self._sender.remember(entry, address, at_end=True)
         return _Ending(DeliveryState.SENT)
 
-    async def _after(self, entry: DeliveryEntry, error: DeliveryError, *, may_be_out: bool) -> _Ending | float:
+    async def _after(self, entry: DeliveryEntry, error: errors.DeliveryError, *, may_be_out: bool) -> _Ending | float:
         match error:
-            case Untraceable():
+            case errors.Untraceable():
                 return _Ending(DeliveryState.UNKNOWN, str(error))
-            case AddressDead() | FormatRefused():
+            case errors.AddressDead() | errors.FormatRefused():
                 return _Ending(DeliveryState.FAILED, str(error))
-            case RateLimited():
+            case errors.RateLimited():
                 pause_s = error.retry_after_s
-            case AddressMoved():
+            case errors.AddressMoved():
                 pause_s = 0.0
             case _:
                 chosen_s = RETRY_DELAYS_S[min(entry.record.attempt, len(RETRY_DELAYS_S) - 1)]
@@ -248,10 +239,10 @@ class TitleDelivery:
                 return await self._name(entry)
         except (Abandoned, TakenOver):
             raise
-        except DeliveryError as error:
+        except errors.DeliveryError as error:
             return await self._after(entry, error)
         except TimeoutError:
-            return await self._after(entry, OutcomeUnknown("no answer within the time that a title has"))
+            return await self._after(entry, errors.OutcomeUnknown("no answer within the time that a title has"))
         except Exception as error:  # named boundary, delivery attempt: a name is never worth a failure
             log.exception("%s: %s cannot be given", self._adapter.name, entry.reply.id)
             return DeliveryState.FAILED, f"unforeseen {type(error).__name__}"
@@ -280,11 +271,13 @@ class TitleDelivery:
             lambda: self._places.may_name(name, conversation=key, is_first=place.is_first)
         )
 
-    async def _after(self, entry: DeliveryEntry, error: DeliveryError) -> _TitleEnding | float:
+    async def _after(self, entry: DeliveryEntry, error: errors.DeliveryError) -> _TitleEnding | float:
         match error:
-            case AddressDead() | FormatRefused() | CredentialsRejected():  # of a token that is bad the sends tell
+            case (
+                errors.AddressDead() | errors.FormatRefused() | errors.CredentialsRejected()
+            ):  # of a token that is bad the sends tell
                 return DeliveryState.FAILED, str(error)
-            case RateLimited():
+            case errors.RateLimited():
                 return await self._later(entry, error.retry_after_s, str(error))
             case _:
                 chosen_s = RETRY_DELAYS_S[min(entry.record.attempt, len(RETRY_DELAYS_S) - 1)]

@@ -20,14 +20,7 @@ from channels.core.rate_limit import DeliveryHealth, LaneLocks, Pacer
 from channels.core.tasks import Abandoned, Backoff, BackoffTimer, first_to_end
 from gateway.bus.deliveries import Deliveries
 from gateway.bus.places import Places
-from gateway.contracts.errors import (
-    BusUnavailable,
-    CredentialsRejected,
-    DeliveryError,
-    OutcomeUnknown,
-    RateLimited,
-    SendFailed,
-)
+from gateway.contracts import errors
 from gateway.contracts.messages import Activity, Draft, Preview, Reply
 from gateway.contracts.ports import Clock
 from gateway.scrub import Scrubber
@@ -99,7 +92,7 @@ class PreviewCleanup:
             return []
         try:
             return list(await self._parts.bus.previews(self._name))
-        except BusUnavailable:
+        except errors.BusUnavailable:
             log.debug("%s: no look for drafts while the bus is away", self._name)
             return []
 
@@ -111,7 +104,7 @@ class PreviewCleanup:
                 is_answered = bool(known.updated_at_ms)
                 if is_answered or (is_ended and not self._is_coming(row.reply_id)):
                     await self._take_back(row, but={*known.platform_ids, *known.shown}, is_answered=is_answered)
-        except (BusUnavailable, Abandoned) as error:
+        except (errors.BusUnavailable, Abandoned) as error:
             log.debug("%s: a draft is not taken away yet: %s", self._name, error)
 
     async def _take_back(self, row: Preview, *, but: set[str], is_answered: bool) -> None:
@@ -125,10 +118,10 @@ class PreviewCleanup:
             for message_id in (*now.messages, *((lost,) if lost else ())):
                 if message_id not in but:
                     await remover.take_back(address, message_id)
-        except (RateLimited, SendFailed, OutcomeUnknown, CredentialsRejected) as error:
+        except (errors.RateLimited, errors.SendFailed, errors.OutcomeUnknown, errors.CredentialsRejected) as error:
             log.info("%s: the draft of %s is not taken away yet: %s", self._name, now.reply_id, error)
             return
-        except DeliveryError as error:
+        except errors.DeliveryError as error:
             log.info("%s: the draft of %s stays: %s", self._name, now.reply_id, error)
         except Exception:  # named boundary, delivery attempt
             log.exception("%s: the draft of %s stays", self._name, now.reply_id)
@@ -238,7 +231,7 @@ class AnswerStreams:
                 async for draft in self.parts.bus.drafts(self._name):
                     backoff.reset()
                     self._hear(draft)
-            except BusUnavailable:
+            except errors.BusUnavailable:
                 log.debug("%s: no drafts while the bus is away", self._name)
             await asyncio.sleep(backoff.next_s())
 
@@ -259,7 +252,7 @@ class AnswerStreams:
         try:
             await stream.run()
             self._is_over(reply_id, is_there=self._is_coming(reply_id))
-        except (BusUnavailable, Abandoned) as error:  # the next draft goes on where this ended
+        except (errors.BusUnavailable, Abandoned) as error:  # the next draft goes on where this ended
             log.debug("%s: a draft is not shown: %s", self._name, error)
         except Exception:  # named boundary, supervisor child: a draft is never worth a failure
             log.exception("%s: a draft is not shown", self._name)

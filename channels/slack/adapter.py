@@ -12,18 +12,7 @@ from pydantic import SecretStr
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from channels.core import adapter
-from channels.core.downloads import (
-    ELSEWHERE,
-    GONE,
-    NOT_FOR_US,
-    SOMETHING_ELSE,
-    Downloaded,
-    belongs_to,
-    download,
-    goes_direct,
-    is_on,
-)
+from channels.core import adapter, downloads
 from channels.core.message import Raw, integer, mapping, target_fields, text
 from channels.markdown.chunk import clipped
 from channels.slack import limits
@@ -65,7 +54,7 @@ async def put_up(client: AsyncWebClient, file: SlackFile, *, proxy: str = "") ->
     url = str(promised["upload_url"])
     timeout = aiohttp.ClientTimeout(total=limits.UPLOAD_TIMEOUT_S, sock_connect=limits.CONNECT_TIMEOUT_S)
     async with (
-        aiohttp.ClientSession(timeout=timeout, trust_env=not proxy and not goes_direct(url)) as session,
+        aiohttp.ClientSession(timeout=timeout, trust_env=not proxy and not downloads.goes_direct(url)) as session,
         session.post(
             url, data=file.content, headers={"Content-Type": "application/octet-stream"}, proxy=proxy or None
         ) as answer,
@@ -109,19 +98,19 @@ async def fetch(
     raises."""
     file = await _told(client, text(target_fields(reference).get("id")))
     if file.get("mode") in _GONE_MODES:
-        raise FileRefused(GONE)
+        raise FileRefused(downloads.GONE)
     if file.get("is_external") is True or file.get("mode") == "external":
-        raise FileRefused(ELSEWHERE)
+        raise FileRefused(downloads.ELSEWHERE)
     url = text(file.get("url_private_download")) or text(file.get("url_private"))
     if not url:
-        raise FileRefused(NOT_FOR_US)
-    if not (is_on(url, *_HOSTS) or belongs_to(url, api_base)):
-        raise FileRefused(ELSEWHERE)
+        raise FileRefused(downloads.NOT_FOR_US)
+    if not (downloads.is_on(url, *_HOSTS) or downloads.belongs_to(url, api_base)):
+        raise FileRefused(downloads.ELSEWHERE)
     token = {"Authorization": f"Bearer {client.token}"}
     try:
-        found = await download(url, bytes_max=bytes_max, headers=token, proxy=proxy)
+        found = await downloads.download(url, bytes_max=bytes_max, headers=token, proxy=proxy)
     except FileRefused as refused:
-        raise (FileRefused(NO_SCOPE) if str(refused) == ELSEWHERE else refused) from None
+        raise (FileRefused(NO_SCOPE) if str(refused) == downloads.ELSEWHERE else refused) from None
     _check(file, found)
     return FetchedFile(text(file.get("name")) or text(file.get("title")), _media_type(file, found), found.content)
 
@@ -134,17 +123,17 @@ async def _told(client: AsyncWebClient, file_id: str) -> Raw:
     except SlackApiError as error:
         word = api_word(error)
         if word in _GONE_WORDS:
-            raise FileRefused(GONE) from None
+            raise FileRefused(downloads.GONE) from None
         if word in _SCOPE_WORDS:
             raise FileRefused(NO_SCOPE) from None
         if word in _FOREIGN_WORDS:
-            raise FileRefused(NOT_FOR_US) from None
+            raise FileRefused(downloads.NOT_FOR_US) from None
         raise
     data: Any = answer.data
     return mapping(mapping(data).get("file"))
 
 
-def _check(file: Raw, found: Downloaded) -> None:
+def _check(file: Raw, found: downloads.Downloaded) -> None:
     """Refuse an HTML page that took the place of another file: it is Slack's login page. So is a page of another size
     than promised, or a page where nothing is known of the file."""
     said, size = text(file.get("mimetype")), integer(file.get("size"))
@@ -152,10 +141,10 @@ def _check(file: Raw, found: Downloaded) -> None:
         return
     is_promised = size == len(found.content) if size else said == _PAGE
     if said not in ("", _PAGE) or not is_promised:
-        raise FileRefused(SOMETHING_ELSE if said == _PAGE else NO_SCOPE)
+        raise FileRefused(downloads.SOMETHING_ELSE if said == _PAGE else NO_SCOPE)
 
 
-def _media_type(file: Raw, found: Downloaded) -> str:
+def _media_type(file: Raw, found: downloads.Downloaded) -> str:
     return text(file.get("mimetype")) or found.media_type
 
 

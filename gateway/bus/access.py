@@ -14,16 +14,7 @@ from typing import Any, Final
 
 from gateway.bus.scripts import Command
 from gateway.bus.shards import Shard, Shards, bounded
-from gateway.contracts.access import (
-    AccessView,
-    Audience,
-    Pairing,
-    PairingOffer,
-    PairingResult,
-    PlaceRule,
-    Projection,
-    ShownAccess,
-)
+from gateway.contracts import access
 from gateway.contracts.budgets import LIMITED_ROLES, Limited, LimitRule
 from gateway.contracts.commands import (
     Suggestion,
@@ -60,8 +51,8 @@ class Access:
         self._kept = [_KeptViews() for _ in shards]
 
     async def view(
-        self, owner: SessionKey, places: Sequence[SessionKey] = (), *, shown: ShownAccess | None = None
-    ) -> AccessView:
+        self, owner: SessionKey, places: Sequence[SessionKey] = (), *, shown: access.ShownAccess | None = None
+    ) -> access.AccessView:
         """Return what was decided about a user and about these places, all of one moment. With the projection that is
         `shown` now, the bus is asked only for what is not kept of it. Raises `BusUnavailable` where nobody has shown
         any yet."""
@@ -78,22 +69,22 @@ class Access:
             raise BusUnavailable("the bus does not know who is let in: an agent process tells it within seconds")
         limited: tuple[Limited, ...] = (owner, *LIMITED_ROLES)
         mark, role, limits, rules = found[0], found[1], found[2 : 2 + len(limited)], found[2 + len(limited) :]
-        view = AccessView(
+        view = access.AccessView(
             role.decode() or None,
             {place: _rule(text) for place, text in zip(places, rules, strict=True) if text},
             {whom: _limits(text) for whom, text in zip(limited, limits, strict=True) if text},
-            ShownAccess(shard.number, mark),
+            access.ShownAccess(shard.number, mark),
         )
         self._kept[shard.number].keep(owner, places, view)
         return view
 
-    def kept(self, owner: SessionKey, places: Sequence[SessionKey], *, lane: SessionKey) -> AccessView | None:
+    def kept(self, owner: SessionKey, places: Sequence[SessionKey], *, lane: SessionKey) -> access.AccessView | None:
         """Return the last view of a user and these places, which may be old by now: `Inbound.enqueue` for this lane
         tells. None where it could not tell, or nothing is kept."""
         shard = self._shards.of(owner)
         return self._kept[shard.number].find(owner, places) if shard is self._shards.of(lane) else None
 
-    async def project(self, projection: Projection, *, is_forced: bool = False) -> bool:
+    async def project(self, projection: access.Projection, *, is_forced: bool = False) -> bool:
         """Replace the whole projection, so that no reader ever sees half of it. False: a later one is there, which is
         replaced only if that `is_forced`."""
         groups: list[list[Grant]] = [[] for _ in self._shards]
@@ -110,7 +101,7 @@ class Access:
         found = {None if text is None else int(text.partition(b":")[0]) for text in shown}
         return found.pop() if len(found) == 1 else None
 
-    async def ask_pairing(self, pairing: Pairing, *, ttl_s: int, pending_max: int) -> PairingOffer:
+    async def ask_pairing(self, pairing: access.Pairing, *, ttl_s: int, pending_max: int) -> access.PairingOffer:
         """Return the pending code of a stranger, which is that of `pairing` if there was none yet."""
         first, owner = self._shards.first, pairing.owner
         answer = await first.run_script(
@@ -122,11 +113,11 @@ class Access:
             ),
         )
         if answer is None:
-            return PairingOffer()
+            return access.PairingOffer()
         code, left_ms = answer
-        return PairingOffer(code.decode(), is_denied=not code, left_ms=left_ms)
+        return access.PairingOffer(code.decode(), is_denied=not code, left_ms=left_ms)
 
-    async def take_pairing(self, code: str, *, by: str, taker: str) -> PairingResult:
+    async def take_pairing(self, code: str, *, by: str, taker: str) -> access.PairingResult:
         """Take a code, once: the same `taker` may ask again and is told the same. `by` is who enters it: who errs
         `PAIRING_TRIES_MAX` times is not listened to for `PAIRING_LOCKED_S`."""
         first = self._shards.first
@@ -137,11 +128,11 @@ class Access:
         )
         match verdict:
             case 1:
-                return PairingResult(_pairing(code, found))
+                return access.PairingResult(_pairing(code, found))
             case 0:
-                return PairingResult(tries_left=found)
+                return access.PairingResult(tries_left=found)
             case _:
-                return PairingResult(is_locked=True, wait_s=found / 1000)
+                return access.PairingResult(is_locked=True, wait_s=found / 1000)
 
     async def deny_pairing(self, code: str) -> SessionKey | None:
         """Turn a stranger down and return who it is: the code is worth nothing, and there is no other for as long as it
@@ -159,7 +150,7 @@ class Access:
             of_code = keys.pairing_code(code.decode())
             await line.call_all([("DEL", of_owner, of_code), ("ZREM", keys.pairings, str(owner))])
 
-    async def pairings(self) -> Sequence[Pairing]:
+    async def pairings(self) -> Sequence[access.Pairing]:
         """Return who waits, oldest first."""
         first = self._shards.first
         found = await first.run_script(
@@ -167,7 +158,7 @@ class Access:
         )
         return [_pairing(code.decode(), words) for code, words in found if words]
 
-    async def _project(self, shard: Shard, projection: Projection, *, is_forced: bool) -> bool:
+    async def _project(self, shard: Shard, projection: access.Projection, *, is_forced: bool) -> bool:
         """Stage a projection under names of its own, then rename it."""
         keys, mark = shard.keys, token_hex(8)
         staged = (keys.staged_grants(mark), keys.staged_places(mark), keys.staged_limits(mark))
@@ -191,14 +182,14 @@ class _KeptViews:
     """Views of one projection, those of the newest VIEWS_KEPT people and places."""
 
     def __init__(self) -> None:
-        self._shown: ShownAccess | None = None
-        self._views: OrderedDict[tuple[SessionKey, ...], AccessView] = OrderedDict()
+        self._shown: access.ShownAccess | None = None
+        self._views: OrderedDict[tuple[SessionKey, ...], access.AccessView] = OrderedDict()
 
-    def find(self, owner: SessionKey, places: Sequence[SessionKey]) -> AccessView | None:
+    def find(self, owner: SessionKey, places: Sequence[SessionKey]) -> access.AccessView | None:
         """Return the view of a user and these places."""
         return self._views.get((owner, *places))
 
-    def keep(self, owner: SessionKey, places: Sequence[SessionKey], view: AccessView) -> None:
+    def keep(self, owner: SessionKey, places: Sequence[SessionKey], view: access.AccessView) -> None:
         """Keep a view; those of another projection go."""
         if view.shown != self._shown:
             self._views.clear()
@@ -295,7 +286,7 @@ def _filling(key: str, texts: Mapping[str, str]) -> list[Command]:
     return [("HSET", key, *chunk) for chunk in chunks] + ([("EXPIRE", key, PROJECTION_STAGED_S)] if words else [])
 
 
-def _text(rule: PlaceRule) -> str:
+def _text(rule: access.PlaceRule) -> str:
     """As much of a rule as intake has to know."""
     said = {"audience": rule.audience, "lets_guests": rule.lets_guests, "roles": rule.roles}
     return json.dumps({name: word for name, word in said.items() if word is not None}, separators=(",", ":"))
@@ -310,20 +301,20 @@ def _limits(text: bytes) -> LimitRule:
     return LimitRule(**{each.name: said[each.name] for each in fields(LimitRule) if each.name in said})
 
 
-def _rule(text: bytes) -> PlaceRule:
+def _rule(text: bytes) -> access.PlaceRule:
     """A word that this release does not know closes the place."""
     said: Mapping[str, Any] = json.loads(text)
     audience = said.get("audience")
-    known = Audience(audience) if audience in set(Audience) else Audience.NOBODY
+    known = access.Audience(audience) if audience in set(access.Audience) else access.Audience.NOBODY
     roles = said.get("roles")
-    return PlaceRule(
+    return access.PlaceRule(
         None if audience is None else known, said.get("lets_guests"), roles=None if roles is None else tuple(roles)
     )
 
 
-def _pairing(code: str, words: Sequence[bytes]) -> Pairing:
+def _pairing(code: str, words: Sequence[bytes]) -> access.Pairing:
     found: Mapping[bytes, Any] = dict(zip(words[::2], words[1::2], strict=True))
-    return Pairing(
+    return access.Pairing(
         code,
         SessionKey.parse(found[b"owner"].decode()),
         CleanText(found[b"name"].decode()),

@@ -17,22 +17,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from gateway import limits
 from gateway.bus.scripts import Command, Word
 from gateway.bus.shards import Shard, Shards
 from gateway.contracts.errors import FileRefused
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import SealedSecret, SecretName
 from gateway.contracts.ports import FetchedFile, WantedAttachment, WantedFile
-from gateway.limits import (
-    ATTACHMENT_PIECE_BYTES,
-    ATTACHMENT_PIECES_AHEAD,
-    ATTACHMENT_SILENCE_S,
-    ATTACHMENT_TTL_S,
-    ATTACHMENT_WISHES_MAX,
-    LENT_TTL_S,
-    WANTED_FILES_MAX,
-    WANTED_TTL_S,
-)
 
 _AT_IT: Final = b"~"
 _HEAD: Final = b"="
@@ -64,8 +55,8 @@ class Files:
             [
                 ("LREM", first.keys.wanted, 0, entry),  # one who asks again wants it once
                 ("RPUSH", first.keys.wanted, entry),
-                ("LTRIM", first.keys.wanted, -WANTED_FILES_MAX, -1),
-                ("PEXPIRE", first.keys.wanted, WANTED_TTL_S * _MS),
+                ("LTRIM", first.keys.wanted, -limits.WANTED_FILES_MAX, -1),
+                ("PEXPIRE", first.keys.wanted, limits.WANTED_TTL_S * _MS),
             ]
         )
         return await first.pop(first.keys.lent(_file_name(wanted)), wait_s=wait_s)
@@ -82,7 +73,9 @@ class Files:
         """Give the bytes to the asking process; empty: nobody keeps them any more."""
         first = self._shards.first
         lent = first.keys.lent(_file_name(wanted))
-        await first.pool.transaction([("DEL", lent), ("RPUSH", lent, content), ("PEXPIRE", lent, LENT_TTL_S * _MS)])
+        await first.pool.transaction(
+            [("DEL", lent), ("RPUSH", lent, content), ("PEXPIRE", lent, limits.LENT_TTL_S * _MS)]
+        )
 
     # --- files that people sent: an agent process fetches, a channel puts
 
@@ -91,7 +84,7 @@ class Files:
         it may be asked for again. Raises `FileRefused`."""
         shard = self._shards.named(wanted.channel)
         wished = shard.keys.wished(wanted.channel)
-        await _push(shard, wished, _entry(wanted), ("LTRIM", wished, -ATTACHMENT_WISHES_MAX, -1))
+        await _push(shard, wished, _entry(wanted), ("LTRIM", wished, -limits.ATTACHMENT_WISHES_MAX, -1))
         try:
             return await _gather(shard, wanted)
         finally:
@@ -118,8 +111,8 @@ class Files:
         pieces, taken = shard.keys.pieces(wanted.ticket), shard.keys.taken(wanted.ticket)
         await _push(shard, pieces, _HEAD + _head(file))
         for number, piece in enumerate(_cut(file.content)):
-            is_ahead = number >= ATTACHMENT_PIECES_AHEAD
-            if is_ahead and await shard.pop(taken, wait_s=ATTACHMENT_SILENCE_S) is None:
+            is_ahead = number >= limits.ATTACHMENT_PIECES_AHEAD
+            if is_ahead and await shard.pop(taken, wait_s=limits.ATTACHMENT_SILENCE_S) is None:
                 await shard.pool.call("DEL", pieces, taken)
                 return False
             await _push(shard, pieces, _PIECE + number.to_bytes(_NUMBER_BYTES) + piece)
@@ -182,7 +175,7 @@ async def _gather(shard: Shard, wanted: WantedAttachment) -> FetchedFile | None:
     """Collect what comes for this ticket, until it is whole or nothing comes any more."""
     file: _Arriving | None = None
     while file is None or not file.is_whole:
-        element = await shard.pop(shard.keys.pieces(wanted.ticket), wait_s=ATTACHMENT_SILENCE_S)
+        element = await shard.pop(shard.keys.pieces(wanted.ticket), wait_s=limits.ATTACHMENT_SILENCE_S)
         if element is None:
             return None
         kind, body = element[:1], element[1:]
@@ -198,7 +191,7 @@ async def _gather(shard: Shard, wanted: WantedAttachment) -> FetchedFile | None:
 
 
 async def _push(shard: Shard, key: str, element: bytes, *more: Command) -> None:
-    ttl_ms = ATTACHMENT_TTL_S * _MS
+    ttl_ms = limits.ATTACHMENT_TTL_S * _MS
     await shard.pool.transaction([("RPUSH", key, element), *more, ("PEXPIRE", key, ttl_ms)])
 
 
@@ -232,8 +225,8 @@ class _Arriving:
 
 
 def _cut(content: bytes) -> Iterator[bytes]:
-    for at in range(0, len(content), ATTACHMENT_PIECE_BYTES):
-        yield content[at : at + ATTACHMENT_PIECE_BYTES]
+    for at in range(0, len(content), limits.ATTACHMENT_PIECE_BYTES):
+        yield content[at : at + limits.ATTACHMENT_PIECE_BYTES]
 
 
 def _head(file: FetchedFile) -> bytes:

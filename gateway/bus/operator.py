@@ -10,34 +10,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from gateway import limits
 from gateway.bus.client import PipelinedConnection, Refused
 from gateway.bus.deliveries import ledger_row
 from gateway.bus.keys import lane_handle
 from gateway.bus.scripts import Command
 from gateway.bus.shards import NotSigned, Shard, Shards
+from gateway.contracts import ports
 from gateway.contracts.envelope import decode_inbound, encode, inbound_prefix
 from gateway.contracts.errors import BadEnvelope
 from gateway.contracts.ids import SessionKey, retry_id_of
 from gateway.contracts.messages import DeliveryRecord, InboundMessage
-from gateway.contracts.ports import (
-    CountedSpan,
-    DeadLetter,
-    LogLine,
-    ModelFault,
-    ModelTrouble,
-    QueueFigures,
-    QueueMoment,
-    WaitingMessage,
-)
-from gateway.limits import (
-    DEAD_LETTERS_MAX,
-    LOG_LINE_CHARS_MAX,
-    LOG_LINES_KEPT,
-    LOG_LINES_KEPT_S,
-    MODEL_TROUBLES_TTL_S,
-    TALLY_PAST_S,
-    TALLY_SLOT_S,
-)
 
 _ENTRY_ID: Final = re.compile(r"[0-9]{1,19}-[0-9]{1,19}")
 _LANES_SEARCHED: Final = 50  # in one script: a thousand messages at most, some megabytes
@@ -55,13 +38,13 @@ class Operator:
 
     # --- how much there is
 
-    async def figures(self) -> QueueFigures:
+    async def figures(self) -> ports.QueueFigures:
         """Return the state of the bus at one moment. `queued` counts every message not yet answered."""
         found = await self._shards.ask_all(_figures_of)
         pending: Counter[str] = Counter()
         for figures in found:
             pending.update(figures.outbound_pending)
-        return QueueFigures(
+        return ports.QueueFigures(
             queued=sum(figures.queued for figures in found),
             ready=sum(figures.ready for figures in found),
             running=sum(figures.running for figures in found),
@@ -74,20 +57,20 @@ class Operator:
             oldest_wait_ms=max(figures.oldest_wait_ms for figures in found),
         )
 
-    async def note_queue(self, figures: QueueFigures) -> None:
+    async def note_queue(self, figures: ports.QueueFigures) -> None:
         """Keep how much waits now, unless another process has kept it just before."""
         first = self._shards.first
         await first.run_script("note_queue", (first.keys.queue_past,), (figures.queued, figures.oldest_wait_ms))
 
-    async def queue_past(self) -> Sequence[QueueMoment]:
+    async def queue_past(self) -> Sequence[ports.QueueMoment]:
         """Return what `note_queue` kept, oldest first."""
         rows = await self._shards.first.line.call("XRANGE", self._shards.first.keys.queue_past, "-", "+")
         return [
-            QueueMoment(int(entry_id.partition(b"-")[0]), int(fields[b"queued"]), int(fields[b"oldest_ms"]))
+            ports.QueueMoment(int(entry_id.partition(b"-")[0]), int(fields[b"queued"]), int(fields[b"oldest_ms"]))
             for entry_id, fields in rows
         ]
 
-    async def waiting(self, message_ids: Sequence[str]) -> Sequence[WaitingMessage]:
+    async def waiting(self, message_ids: Sequence[str]) -> Sequence[ports.WaitingMessage]:
         """Find messages in their lanes by the ids they came with, also those that are tried again; some lanes at a
         time: no step holds the bus for long. One whose lane is given from hand to hand meanwhile is found all the same:
         its mailbox stays where it is."""
@@ -104,7 +87,7 @@ class Operator:
 
     # --- dead letters
 
-    async def dead_letters(self, limit: int) -> Sequence[DeadLetter]:
+    async def dead_letters(self, limit: int) -> Sequence[ports.DeadLetter]:
         """Return the newest dead letters, newest first."""
         groups = await self._shards.ask_all(lambda shard: _dead_letters_in(shard, limit))
         letters = [
@@ -116,7 +99,7 @@ class Operator:
             return letters
         return sorted(letters, key=lambda letter: letter.died_at_ms, reverse=True)[:limit]
 
-    async def dead_letter(self, entry_id: str) -> DeadLetter | None:
+    async def dead_letter(self, entry_id: str) -> ports.DeadLetter | None:
         """Return one dead letter; None for an id that is unknown or malformed."""
         try:
             shard, own_id = self._shards.signed(entry_id)
@@ -160,7 +143,7 @@ class Operator:
         shard = self._shards.named(channel)
         await shard.run_script("report_channel", (shard.keys.channel_reports,), (channel, state, int(ttl_s * 1000)))
 
-    async def report_models(self, news: Mapping[str, ModelTrouble | None]) -> None:
+    async def report_models(self, news: Mapping[str, ports.ModelTrouble | None]) -> None:
         """Note what became of the newest call of each of these models; None: it answered."""
         first = self._shards.first
         key = first.keys.model_troubles
@@ -168,9 +151,9 @@ class Operator:
             ("HDEL", key, model) if trouble is None else ("HSET", key, model, _trouble_text(trouble))
             for model, trouble in news.items()
         ]
-        await first.line.call_all([*commands, ("EXPIRE", key, MODEL_TROUBLES_TTL_S)])
+        await first.line.call_all([*commands, ("EXPIRE", key, limits.MODEL_TROUBLES_TTL_S)])
 
-    async def model_troubles(self) -> Sequence[ModelTrouble]:
+    async def model_troubles(self) -> Sequence[ports.ModelTrouble]:
         """Return the models that do not answer, by name, but for faults that only a newer release knows."""
         rows = await self._shards.first.line.call("HGETALL", self._shards.first.keys.model_troubles)
         found = (_trouble(model.decode(), text) for model, text in sorted(rows.items()))
@@ -188,31 +171,32 @@ class Operator:
         rows = await self._shards.first.line.call("HGETALL", self._shards.first.keys.tally)
         return _counts(rows)
 
-    async def counts_past(self, *, now_ms: int) -> Sequence[CountedSpan]:
+    async def counts_past(self, *, now_ms: int) -> Sequence[ports.CountedSpan]:
         """Return what was counted in each TALLY_SLOT_S of the last TALLY_PAST_S, oldest first, empty ones too; the last
         one is not over yet."""
-        first, slot_ms = self._shards.first, TALLY_SLOT_S * 1000
+        first, slot_ms = self._shards.first, limits.TALLY_SLOT_S * 1000
         newest = now_ms // slot_ms
-        numbers = range(newest - TALLY_PAST_S // TALLY_SLOT_S + 1, newest + 1)
+        numbers = range(newest - limits.TALLY_PAST_S // limits.TALLY_SLOT_S + 1, newest + 1)
         rows = await first.line.call_all([("HGETALL", first.keys.tally_slot(number)) for number in numbers])
-        return [CountedSpan(number * slot_ms, _counts(row)) for number, row in zip(numbers, rows, strict=True)]
+        return [ports.CountedSpan(number * slot_ms, _counts(row)) for number, row in zip(numbers, rows, strict=True)]
 
     # --- logs
 
-    async def add_lines(self, lines: Sequence[LogLine]) -> None:
+    async def add_lines(self, lines: Sequence[ports.LogLine]) -> None:
         """Add lines of a process's log, which were scrubbed when they were written."""
         first, key = self._shards.first, self._shards.first.keys.logs
-        newest: Command = ("XADD", key, "MAXLEN", "~", LOG_LINES_KEPT, "*")
+        newest: Command = ("XADD", key, "MAXLEN", "~", limits.LOG_LINES_KEPT, "*")
         adding: list[Command] = [
-            (*newest, "at", line.at_ms, "level", line.level, "text", line.text[:LOG_LINE_CHARS_MAX]) for line in lines
+            (*newest, "at", line.at_ms, "level", line.level, "text", line.text[: limits.LOG_LINE_CHARS_MAX])
+            for line in lines
         ]
-        await first.line.call_all([*adding, ("EXPIRE", key, LOG_LINES_KEPT_S)])
+        await first.line.call_all([*adding, ("EXPIRE", key, limits.LOG_LINES_KEPT_S)])
 
-    async def log_lines(self, limit: int) -> Sequence[LogLine]:
+    async def log_lines(self, limit: int) -> Sequence[ports.LogLine]:
         """Return the newest lines that are kept, newest first."""
         rows = await self._shards.first.line.call("XREVRANGE", self._shards.first.keys.logs, "+", "-", "COUNT", limit)
         return [
-            LogLine(int(fields[b"at"]), fields[b"level"].decode(), fields[b"text"].decode("utf-8", "replace"))
+            ports.LogLine(int(fields[b"at"]), fields[b"level"].decode(), fields[b"text"].decode("utf-8", "replace"))
             for _, fields in rows
         ]
 
@@ -240,7 +224,7 @@ class Operator:
         await self._shards.ask_all(lambda shard: shard.line.call("PING"))
 
 
-async def _figures_of(shard: Shard) -> QueueFigures:
+async def _figures_of(shard: Shard) -> ports.QueueFigures:
     keys = shard.keys
     counted = (
         keys.total,
@@ -256,7 +240,7 @@ async def _figures_of(shard: Shard) -> QueueFigures:
         [shard.call("figures", counted, (keys.outbound(""), keys.mailbox(""))).command, ("HGETALL", keys.ambiguous)]
     )
     queued, ready, running, delayed, dead, workers, pending, states, oldest_ms = figures
-    return QueueFigures(
+    return ports.QueueFigures(
         queued=queued,
         ready=ready,
         running=running,
@@ -270,26 +254,26 @@ async def _figures_of(shard: Shard) -> QueueFigures:
     )
 
 
-async def _waiting_in(shard: Shard, message_ids: Sequence[str]) -> list[WaitingMessage]:
+async def _waiting_in(shard: Shard, message_ids: Sequence[str]) -> list[ports.WaitingMessage]:
     identities = [inbound_prefix(message_id) for message_id in message_ids]
     lanes = await shard.run_script("list_lanes")
-    found: list[WaitingMessage] = []
+    found: list[ports.WaitingMessage] = []
     for start in range(0, len(lanes), _LANES_SEARCHED):
         some = lanes[start : start + _LANES_SEARCHED]
         rows = await shard.run_script("find_waiting", arguments=(len(identities), *identities, *some))
         for lane, which, suffix, ahead, is_in_work, arrived_at_ms in rows:
             message_id, key = message_ids[which - 1] + suffix.decode(), SessionKey.parse(lane.decode())
-            found.append(WaitingMessage(message_id, key, arrived_at_ms, ahead, bool(is_in_work)))
+            found.append(ports.WaitingMessage(message_id, key, arrived_at_ms, ahead, bool(is_in_work)))
     return found
 
 
-async def _dead_letters_in(shard: Shard, limit: int) -> list[DeadLetter]:
+async def _dead_letters_in(shard: Shard, limit: int) -> list[ports.DeadLetter]:
     rows = await shard.line.call("XREVRANGE", shard.keys.dead_letters, "+", "-", "COUNT", limit)
     return [_dead_letter(entry_id.decode(), fields) for entry_id, fields in rows]
 
 
 async def _forget_in(shard: Shard, owner: SessionKey) -> int:
-    letters = await _dead_letters_in(shard, DEAD_LETTERS_MAX)
+    letters = await _dead_letters_in(shard, limits.DEAD_LETTERS_MAX)
     own = [letter.entry_id for letter in letters if letter.message and owner in _owners(letter.message)]
     dropped = await shard.line.call_all([("XDEL", shard.keys.dead_letters, entry_id) for entry_id in own])
     await _rewrite_log(shard.line)
@@ -319,12 +303,12 @@ def _owners(message: InboundMessage) -> tuple[SessionKey, SessionKey]:
     return message.author, message.key.owner
 
 
-def _dead_letter(entry_id: str, fields: Mapping[bytes, bytes]) -> DeadLetter:
+def _dead_letter(entry_id: str, fields: Mapping[bytes, bytes]) -> ports.DeadLetter:
     try:
         message = decode_inbound(fields[b"e"])
     except BadEnvelope:
         message = None
-    return DeadLetter(
+    return ports.DeadLetter(
         entry_id=entry_id,
         died_at_ms=int(entry_id.partition("-")[0]),
         reason=fields[b"reason"].decode(),
@@ -334,15 +318,15 @@ def _dead_letter(entry_id: str, fields: Mapping[bytes, bytes]) -> DeadLetter:
     )
 
 
-def _trouble_text(trouble: ModelTrouble) -> str:
+def _trouble_text(trouble: ports.ModelTrouble) -> str:
     return json.dumps({"provider": trouble.provider, "fault": trouble.fault, "at_ms": trouble.at_ms})
 
 
-def _trouble(model: str, text: bytes) -> ModelTrouble | None:
+def _trouble(model: str, text: bytes) -> ports.ModelTrouble | None:
     said: Mapping[str, Any] = json.loads(text)
-    if said["fault"] not in set(ModelFault):
+    if said["fault"] not in set(ports.ModelFault):
         return None
-    return ModelTrouble(model, said["provider"], ModelFault(said["fault"]), said["at_ms"])
+    return ports.ModelTrouble(model, said["provider"], ports.ModelFault(said["fault"]), said["at_ms"])
 
 
 def _counts(row: Mapping[bytes, bytes]) -> Mapping[str, int]:

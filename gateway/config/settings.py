@@ -13,21 +13,9 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field, SecretStr
 
+from gateway.config import features
 from gateway.config.access import AccessSettings
 from gateway.config.channels import ChannelSettings
-from gateway.config.features import (
-    ENTRIES,
-    AttachmentSettings,
-    EntryName,
-    MemorySettings,
-    ModelEntry,
-    PluginSettings,
-    RoutingSettings,
-    ScheduleSettings,
-    ScrubSettings,
-    TelemetrySettings,
-    Webhook,
-)
 from gateway.config.limits import LimitSettings
 from gateway.config.presets import Preset
 from gateway.config.section import HTTP_SCHEMES, Secret, Section, bare, expecting, resolved, url_with
@@ -277,27 +265,29 @@ class Settings(Section):
     database: DatabaseSettings = DatabaseSettings()
     http: HttpSettings = HttpSettings()
     agent: AgentSettings = AgentSettings()
-    models: Mapping[EntryName, ModelEntry] = Field(default={}, json_schema_extra=expecting(ENTRIES))
+    models: Mapping[features.EntryName, features.ModelEntry] = Field(
+        default={}, json_schema_extra=expecting(features.ENTRIES)
+    )
     """Models with an address, a key or parameters of their own: tables such as [models.fast] with model, api_base,
     api_key or api_key_file, temperature, max_tokens, reasoning_effort, context_budget, extra_headers. Wherever a
     setting names a model, the name of a table will do."""
-    routing: RoutingSettings = RoutingSettings()
+    routing: features.RoutingSettings = features.RoutingSettings()
     channels: ChannelSettings = ChannelSettings()
     access: AccessSettings = AccessSettings()
     session: SessionSettings = SessionSettings()
     queue: QueueSettings = QueueSettings()
     tools: ToolSettings = ToolSettings()
-    plugins: PluginSettings = PluginSettings()
+    plugins: features.PluginSettings = features.PluginSettings()
     subagents: SubagentSettings = SubagentSettings()
-    attachments: AttachmentSettings = AttachmentSettings()
+    attachments: features.AttachmentSettings = features.AttachmentSettings()
     limits: LimitSettings = LimitSettings()
-    memory: MemorySettings = MemorySettings()
-    schedules: ScheduleSettings = ScheduleSettings()
-    scrub: ScrubSettings = ScrubSettings()
+    memory: features.MemorySettings = features.MemorySettings()
+    schedules: features.ScheduleSettings = features.ScheduleSettings()
+    scrub: features.ScrubSettings = features.ScrubSettings()
     words: WordSettings = WordSettings()
     log: LogSettings = LogSettings()
-    telemetry: TelemetrySettings = TelemetrySettings()
-    webhooks: tuple[Webhook, ...] = Field(
+    telemetry: features.TelemetrySettings = features.TelemetrySettings()
+    webhooks: tuple[features.Webhook, ...] = Field(
         default=(),
         json_schema_extra=expecting(
             f"a list of tables with url, secret (at least {WEBHOOK_SECRET_CHARS_MIN} characters), events, name, private"

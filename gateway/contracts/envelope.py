@@ -10,34 +10,22 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
+from gateway.contracts import messages
 from gateway.contracts.errors import BadEnvelope, BadSessionKey, NewerEnvelope
 from gateway.contracts.ids import ReplyAddress, SessionKey
-from gateway.contracts.messages import (
-    Activity,
-    Attachment,
-    AttachmentKind,
-    Choice,
-    CleanText,
-    ControlKind,
-    ControlRequest,
-    DeliveryRecord,
-    DeliveryState,
-    Draft,
-    InboundMessage,
-    Preview,
-    Quote,
-    QuoteKind,
-    Receipt,
-    RemovedSecrets,
-    Reply,
-    ReplyFile,
-    ReplyKind,
-)
 
 VERSION: Final = 1
 """The version that this release writes and reads."""
 
-Wire: TypeAlias = InboundMessage | Reply | ControlRequest | Receipt | Activity | Draft | Preview
+Wire: TypeAlias = (
+    messages.InboundMessage
+    | messages.Reply
+    | messages.ControlRequest
+    | messages.Receipt
+    | messages.Activity
+    | messages.Draft
+    | messages.Preview
+)
 _Fields: TypeAlias = Mapping[str, Any]
 
 
@@ -62,18 +50,18 @@ def decode(data: bytes) -> Wire:
         raise BadEnvelope(f"malformed envelope ({len(data)} bytes, {type(error).__name__})") from error
 
 
-def decode_inbound(data: bytes) -> InboundMessage:
+def decode_inbound(data: bytes) -> messages.InboundMessage:
     """Decode an entry of a mailbox, which may hold only inbound messages."""
     value = decode(data)
-    if not isinstance(value, InboundMessage):
+    if not isinstance(value, messages.InboundMessage):
         raise BadEnvelope(f"expected an inbound message, found {type(value).__name__}")
     return value
 
 
-def decode_reply(data: bytes) -> Reply:
+def decode_reply(data: bytes) -> messages.Reply:
     """Decode an entry of an outbound stream."""
     value = decode(data)
-    if not isinstance(value, Reply):
+    if not isinstance(value, messages.Reply):
         raise BadEnvelope(f"expected a reply, found {type(value).__name__}")
     return value
 
@@ -86,12 +74,12 @@ def inbound_prefix(message_id: str) -> bytes:
     return json.dumps(head, ensure_ascii=False, separators=(",", ":")).encode()[:-1] + b","
 
 
-def files_to_text(files: Sequence[ReplyFile]) -> str:
+def files_to_text(files: Sequence[messages.ReplyFile]) -> str:
     """Encode the files of a reply as one JSON string, for a database column."""
     return json.dumps([_file(file) for file in files], ensure_ascii=False, separators=(",", ":"))
 
 
-def files_from_text(text: str) -> tuple[ReplyFile, ...]:
+def files_from_text(text: str) -> tuple[messages.ReplyFile, ...]:
     """Decode the string that `files_to_text` made. Raises `BadEnvelope`."""
     try:
         return tuple(map(_to_file, json.loads(text)))
@@ -127,11 +115,11 @@ def _text(fields: _Fields, name: str) -> str:
     return value
 
 
-def _clean(fields: _Fields, name: str) -> CleanText:
-    return CleanText(_text(fields, name))
+def _clean(fields: _Fields, name: str) -> messages.CleanText:
+    return messages.CleanText(_text(fields, name))
 
 
-def _inbound(message: InboundMessage) -> dict[str, Any]:
+def _inbound(message: messages.InboundMessage) -> dict[str, Any]:
     return {
         "id": message.id,
         "key": str(message.key),
@@ -147,7 +135,7 @@ def _inbound(message: InboundMessage) -> dict[str, Any]:
     } | _said_of_some(message)
 
 
-def _said_of_some(message: InboundMessage) -> dict[str, Any]:
+def _said_of_some(message: messages.InboundMessage) -> dict[str, Any]:
     """Name what most messages do not have."""
     return (
         ({"language": message.language} if message.language else {})
@@ -160,7 +148,7 @@ def _said_of_some(message: InboundMessage) -> dict[str, Any]:
     )
 
 
-def _attachment(attachment: Attachment) -> dict[str, Any]:
+def _attachment(attachment: messages.Attachment) -> dict[str, Any]:
     return {
         "kind": attachment.kind.value,
         "reference": attachment.reference,
@@ -170,9 +158,9 @@ def _attachment(attachment: Attachment) -> dict[str, Any]:
     }
 
 
-def _to_attachment(fields: _Fields) -> Attachment:
-    return Attachment(
-        kind=AttachmentKind(fields["kind"]),
+def _to_attachment(fields: _Fields) -> messages.Attachment:
+    return messages.Attachment(
+        kind=messages.AttachmentKind(fields["kind"]),
         reference=_text(fields, "reference"),
         name=_clean(fields, "name"),
         media_type=_clean(fields, "media_type"),
@@ -180,7 +168,7 @@ def _to_attachment(fields: _Fields) -> Attachment:
     )
 
 
-def _quote(quote: Quote) -> dict[str, Any]:
+def _quote(quote: messages.Quote) -> dict[str, Any]:
     return {
         "kind": quote.kind.value,
         "author_name": quote.author_name,
@@ -189,17 +177,17 @@ def _quote(quote: Quote) -> dict[str, Any]:
     }
 
 
-def _to_quote(fields: _Fields) -> Quote:
-    return Quote(
-        kind=QuoteKind(fields["kind"]),
+def _to_quote(fields: _Fields) -> messages.Quote:
+    return messages.Quote(
+        kind=messages.QuoteKind(fields["kind"]),
         author_name=_clean(fields, "author_name"),
         text=_clean(fields, "text"),
         attachments=tuple(map(_to_attachment, fields["attachments"])),
     )
 
 
-def _to_inbound(fields: _Fields) -> InboundMessage:
-    return InboundMessage(
+def _to_inbound(fields: _Fields) -> messages.InboundMessage:
+    return messages.InboundMessage(
         id=_text(fields, "id"),
         key=SessionKey.parse(_text(fields, "key")),
         address=_to_address(fields["address"]),
@@ -210,7 +198,7 @@ def _to_inbound(fields: _Fields) -> InboundMessage:
         sent_at_ms=int(fields["sent_at_ms"]),
         received_at_ms=int(fields["received_at_ms"]),
         attachments=tuple(map(_to_attachment, fields["attachments"])),
-        removed=tuple(RemovedSecrets(_text(item, "kind"), int(item["count"])) for item in fields["removed"]),
+        removed=tuple(messages.RemovedSecrets(_text(item, "kind"), int(item["count"])) for item in fields["removed"]),
         language=str(fields.get("language", "")),
         quotes=tuple(map(_to_quote, fields.get("quotes", ()))),
         place=tuple(map(str, fields.get("place", ()))),
@@ -221,12 +209,12 @@ def _to_inbound(fields: _Fields) -> InboundMessage:
     )
 
 
-def _file(file: ReplyFile) -> dict[str, Any]:
+def _file(file: messages.ReplyFile) -> dict[str, Any]:
     return {"name": file.name, "media_type": file.media_type, "size_bytes": file.size_bytes, "caption": file.caption}
 
 
-def _to_file(fields: _Fields) -> ReplyFile:
-    return ReplyFile(
+def _to_file(fields: _Fields) -> messages.ReplyFile:
+    return messages.ReplyFile(
         name=_clean(fields, "name"),
         media_type=_text(fields, "media_type"),
         size_bytes=int(fields["size_bytes"]),
@@ -234,9 +222,9 @@ def _to_file(fields: _Fields) -> ReplyFile:
     )
 
 
-def _reply(reply: Reply) -> dict[str, Any]:
+def _reply(reply: messages.Reply) -> dict[str, Any]:
     of_some: dict[str, Any] = {}
-    if bool(reply.choices or reply.amends) or reply.kind is ReplyKind.QUESTION:
+    if bool(reply.choices or reply.amends) or reply.kind is messages.ReplyKind.QUESTION:
         of_some["choices"] = [{"label": choice.label, "command": choice.command} for choice in reply.choices]
         of_some["amends"] = reply.amends
     if reply.files:
@@ -256,24 +244,26 @@ def _reply(reply: Reply) -> dict[str, Any]:
     }
 
 
-def _to_reply(fields: _Fields) -> Reply:
-    return Reply(
+def _to_reply(fields: _Fields) -> messages.Reply:
+    return messages.Reply(
         id=_text(fields, "id"),
         turn_id=_text(fields, "turn_id"),
         key=SessionKey.parse(_text(fields, "key")),
         address=_to_address(fields["address"]),
         text=_clean(fields, "text"),
-        kind=ReplyKind(fields["kind"]),
+        kind=messages.ReplyKind(fields["kind"]),
         created_at_ms=int(fields["created_at_ms"]),
         title=None if fields["title"] is None else _clean(fields, "title"),
-        choices=tuple(Choice(_clean(item, "label"), _clean(item, "command")) for item in fields.get("choices", ())),
+        choices=tuple(
+            messages.Choice(_clean(item, "label"), _clean(item, "command")) for item in fields.get("choices", ())
+        ),
         amends=str(fields.get("amends", "")),
         files=tuple(map(_to_file, fields.get("files", ()))),
         language=str(fields.get("language", "")),
     )
 
 
-def _control(request: ControlRequest) -> dict[str, Any]:
+def _control(request: messages.ControlRequest) -> dict[str, Any]:
     return {
         "kind": request.kind.value,
         "message": _inbound(request.message),
@@ -284,9 +274,9 @@ def _control(request: ControlRequest) -> dict[str, Any]:
     }
 
 
-def _to_control(fields: _Fields) -> ControlRequest:
-    return ControlRequest(
-        kind=ControlKind(fields["kind"]),
+def _to_control(fields: _Fields) -> messages.ControlRequest:
+    return messages.ControlRequest(
+        kind=messages.ControlKind(fields["kind"]),
         message=_to_inbound(fields["message"]),
         dropped=int(fields["dropped"]),
         was_running=bool(fields["was_running"]),
@@ -295,7 +285,7 @@ def _to_control(fields: _Fields) -> ControlRequest:
     )
 
 
-def _receipt(receipt: Receipt) -> dict[str, Any]:
+def _receipt(receipt: messages.Receipt) -> dict[str, Any]:
     record = receipt.record
     return {
         "reply_id": record.reply_id,
@@ -315,10 +305,10 @@ def _receipt(receipt: Receipt) -> dict[str, Any]:
     }
 
 
-def _to_receipt(fields: _Fields) -> Receipt:
-    record = DeliveryRecord(
+def _to_receipt(fields: _Fields) -> messages.Receipt:
+    record = messages.DeliveryRecord(
         reply_id=_text(fields, "reply_id"),
-        state=DeliveryState(fields["state"]),
+        state=messages.DeliveryState(fields["state"]),
         attempt=int(fields["attempt"]),
         next_chunk=int(fields["next_chunk"]),
         chunks=int(fields["chunks"]),
@@ -330,10 +320,10 @@ def _to_receipt(fields: _Fields) -> Receipt:
         published_at_ms=int(fields["published_at_ms"]),
         begun_at_ms=int(fields["begun_at_ms"]),
     )
-    return Receipt(record, SessionKey.parse(_text(fields, "key")), _text(fields, "channel"))
+    return messages.Receipt(record, SessionKey.parse(_text(fields, "key")), _text(fields, "channel"))
 
 
-def _activity(activity: Activity) -> dict[str, Any]:
+def _activity(activity: messages.Activity) -> dict[str, Any]:
     return {
         "address": _address(activity.address),
         "turn_id": activity.turn_id,
@@ -342,13 +332,13 @@ def _activity(activity: Activity) -> dict[str, Any]:
     }
 
 
-def _to_activity(fields: _Fields) -> Activity:
-    return Activity(
+def _to_activity(fields: _Fields) -> messages.Activity:
+    return messages.Activity(
         _to_address(fields["address"]), _text(fields, "turn_id"), float(fields["for_s"]), bool(fields["ended"])
     )
 
 
-def _draft(draft: Draft) -> dict[str, Any]:
+def _draft(draft: messages.Draft) -> dict[str, Any]:
     return {
         "address": _address(draft.address),
         "key": str(draft.key),
@@ -358,8 +348,8 @@ def _draft(draft: Draft) -> dict[str, Any]:
     } | ({"language": draft.language} if draft.language else {})
 
 
-def _to_draft(fields: _Fields) -> Draft:
-    return Draft(
+def _to_draft(fields: _Fields) -> messages.Draft:
+    return messages.Draft(
         address=_to_address(fields["address"]),
         key=SessionKey.parse(_text(fields, "key")),
         turn_id=_text(fields, "turn_id"),
@@ -369,7 +359,7 @@ def _to_draft(fields: _Fields) -> Draft:
     )
 
 
-def _preview(preview: Preview) -> dict[str, Any]:
+def _preview(preview: messages.Preview) -> dict[str, Any]:
     return {
         "address": _address(preview.address),
         "key": str(preview.key),
@@ -381,8 +371,8 @@ def _preview(preview: Preview) -> dict[str, Any]:
     }
 
 
-def _to_preview(fields: _Fields) -> Preview:
-    return Preview(
+def _to_preview(fields: _Fields) -> messages.Preview:
+    return messages.Preview(
         address=_to_address(fields["address"]),
         key=SessionKey.parse(_text(fields, "key")),
         turn_id=_text(fields, "turn_id"),
@@ -394,13 +384,13 @@ def _to_preview(fields: _Fields) -> Preview:
 
 
 _ENCODERS: Final[Mapping[type, Callable[[Any], tuple[str, dict[str, Any]]]]] = {
-    InboundMessage: lambda value: ("inbound", _inbound(value)),
-    Reply: lambda value: ("reply", _reply(value)),
-    ControlRequest: lambda value: ("control", _control(value)),
-    Receipt: lambda value: ("receipt", _receipt(value)),
-    Activity: lambda value: ("activity", _activity(value)),
-    Draft: lambda value: ("draft", _draft(value)),
-    Preview: lambda value: ("preview", _preview(value)),
+    messages.InboundMessage: lambda value: ("inbound", _inbound(value)),
+    messages.Reply: lambda value: ("reply", _reply(value)),
+    messages.ControlRequest: lambda value: ("control", _control(value)),
+    messages.Receipt: lambda value: ("receipt", _receipt(value)),
+    messages.Activity: lambda value: ("activity", _activity(value)),
+    messages.Draft: lambda value: ("draft", _draft(value)),
+    messages.Preview: lambda value: ("preview", _preview(value)),
 }
 _DECODERS: Final[Mapping[str, Callable[[_Fields], Wire]]] = {
     "inbound": _to_inbound,

@@ -14,20 +14,9 @@ from gateway.contracts.budgets import LimitChange, Limited, LimitRule, limited_n
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
 from gateway.contracts.sessions import Grant, GrantRole
+from gateway.store import engine
 from gateway.store.accounts import linked_persons
 from gateway.store.audit import USER, has_changed, write_down
-from gateway.store.engine import (
-    Aggregate,
-    Connection,
-    Values,
-    insert_new,
-    read,
-    reading,
-    upsert,
-    write,
-    write_unsynced,
-    writing,
-)
 from gateway.store.tables import access_revision, audit, grants, limit_rules, place_approvals, place_realms, place_rules
 
 PLACE: Final = "place:"
@@ -54,27 +43,27 @@ _DROP_APPROVALS: Final = (
     .returning(place_approvals)
 )
 _REALM: Final = select(place_realms.c.realm).where(place_realms.c.place == bindparam("where_"))
-_put_grant: Final = upsert(grants, "role", "granted_by", "created_at_ms", "reason")
-_put_rule: Final = upsert(place_rules, "audience", "lets_guests", "tools", "profile", "roles")
-_put_approval: Final = insert_new(place_approvals)
-_put_realm: Final = upsert(place_realms, "realm")
+_put_grant: Final = engine.upsert(grants, "role", "granted_by", "created_at_ms", "reason")
+_put_rule: Final = engine.upsert(place_rules, "audience", "lets_guests", "tools", "profile", "roles")
+_put_approval: Final = engine.insert_new(place_approvals)
+_put_realm: Final = engine.upsert(place_realms, "realm")
 
 
-def _revision(connection: Connection) -> int:
+def _revision(connection: engine.Connection) -> int:
     """Return a number that grows with every change."""
     return connection.execute(_REVISION).scalar() or 0
 
 
-def _grants(connection: Connection) -> list[Grant]:
+def _grants(connection: engine.Connection) -> list[Grant]:
     """Return all grants, oldest first."""
     return [to_grant(row) for row in connection.execute(_GRANTS)]
 
 
-def _told(row: Row[Any] | None) -> Values | None:
+def _told(row: Row[Any] | None) -> engine.Values | None:
     return None if row is None else {"role": row.role, "reason": row.reason}
 
 
-def _decide(connection: Connection, grant: Grant) -> bool:
+def _decide(connection: engine.Connection, grant: Grant) -> bool:
     before = connection.execute(_GRANT, {"whose": str(grant.key.owner)}).first()
     if before is not None and (before.role, before.reason) == (grant.role.value, grant.reason):
         return False
@@ -85,12 +74,12 @@ def _decide(connection: Connection, grant: Grant) -> bool:
     return True
 
 
-def _place_rules(connection: Connection) -> dict[SessionKey, PlaceRule]:
+def _place_rules(connection: engine.Connection) -> dict[SessionKey, PlaceRule]:
     """Return what is different from the configuration, by the name of the place."""
     return {SessionKey.parse(row.place): _to_rule(row) for row in connection.execute(_RULES)}
 
 
-def _drop_approvals(connection: Connection, place: SessionKey, tool: str, *, actor: str, now_ms: int) -> bool:
+def _drop_approvals(connection: engine.Connection, place: SessionKey, tool: str, *, actor: str, now_ms: int) -> bool:
     """Ask about a tool again in a place, about every tool where none is named. False: it was asked about."""
     dropped = [_to_approval(row) for row in connection.execute(_DROP_APPROVALS, {"where_": str(place), "what": tool})]
     for approval in dropped:
@@ -98,13 +87,15 @@ def _drop_approvals(connection: Connection, place: SessionKey, tool: str, *, act
     return bool(dropped)
 
 
-def _note_approval(connection: Connection, approval: PlaceApproval, actor: str, now_ms: int, *, is_given: bool) -> None:
+def _note_approval(
+    connection: engine.Connection, approval: PlaceApproval, actor: str, now_ms: int, *, is_given: bool
+) -> None:
     told = {"approved": approval.tool, "role": approval.role.value, "digest": approval.digest}
     before, after = (None, told) if is_given else (told, None)
     write_down(connection, actor, "access.place", f"{PLACE}{approval.place}", before, after, now_ms)
 
 
-def _from_rule(rule: PlaceRule) -> Values:
+def _from_rule(rule: PlaceRule) -> engine.Values:
     return {
         "audience": None if rule.audience is None else rule.audience.value,
         "lets_guests": rule.lets_guests,
@@ -124,7 +115,7 @@ def _to_rule(row: Row[Any]) -> PlaceRule:
     )
 
 
-def _from_approval(approval: PlaceApproval) -> Values:
+def _from_approval(approval: PlaceApproval) -> engine.Values:
     return {
         "place": str(approval.place),
         "tool": approval.tool,
@@ -141,7 +132,7 @@ def _to_approval(row: Row[Any]) -> PlaceApproval:
     )
 
 
-def _said(rule: PlaceRule) -> Values | None:
+def _said(rule: PlaceRule) -> engine.Values | None:
     """Return what a rule says, for the audit; what it is silent about is left out."""
     return None if rule.is_empty else {name: word for name, word in _from_rule(rule).items() if word is not None}
 
@@ -152,10 +143,10 @@ ROLE: Final = "role:"
 _LIMITS: Final = select(limit_rules).order_by(limit_rules.c.owner)
 _LIMIT: Final = select(limit_rules).where(limit_rules.c.owner == bindparam("whose"))
 _DROP_LIMIT: Final = delete(limit_rules).where(limit_rules.c.owner == bindparam("whose"))
-_put_limit: Final = upsert(limit_rules, "tokens", "nano_usd", "turns", "per_minute")
+_put_limit: Final = engine.upsert(limit_rules, "tokens", "nano_usd", "turns", "per_minute")
 
 
-def _limit_rules(connection: Connection) -> Mapping[Limited, LimitRule]:
+def _limit_rules(connection: engine.Connection) -> Mapping[Limited, LimitRule]:
     """Return what is different from the configuration, by whom it is for."""
     return {limited_named(row.owner): _to_limit(row) for row in connection.execute(_LIMITS)}
 
@@ -169,7 +160,7 @@ def _said_of_limit(rule: LimitRule) -> dict[str, int] | None:
     return {name: number for name, number in asdict(rule).items() if number is not None} or None
 
 
-def from_grant(grant: Grant) -> Values:
+def from_grant(grant: Grant) -> engine.Values:
     """Make a row of `grants`. A decision is about the user, wherever it was made."""
     return {
         "owner": str(grant.key.owner),
@@ -187,13 +178,13 @@ def to_grant(row: Row[Any]) -> Grant:
     )
 
 
-class AccessStore(Aggregate):
+class AccessStore(engine.Aggregate):
     """Operators' decisions, with a line of the audit for every change. Raises `StoreUnavailable`."""
 
-    revision = reading(_revision)
+    revision = engine.reading(_revision)
 
-    @read
-    def projection(self, connection: Connection) -> Projection:
+    @engine.read
+    def projection(self, connection: engine.Connection) -> Projection:
         """Return everything, to be shown to intake."""
         revision = _revision(connection)  # first: what follows is as new, or newer
         return Projection(
@@ -204,16 +195,16 @@ class AccessStore(Aggregate):
             _limit_rules(connection),
         )
 
-    grants = reading(_grants)
+    grants = engine.reading(_grants)
 
-    @write
-    def put_grant(self, connection: Connection, grant: Grant) -> bool:
+    @engine.write
+    def put_grant(self, connection: engine.Connection, grant: Grant) -> bool:
         """Replace the decision about a user with the newest. False: it is what was decided before."""
         has_changed(connection)
         return _decide(connection, grant)
 
-    @write
-    def put_owner(self, connection: Connection, grant: Grant) -> bool:
+    @engine.write
+    def put_owner(self, connection: engine.Connection, grant: Grant) -> bool:
         """Make a user the first admin. False: another one is admin, or `granted_by`, which stands for a one-time code,
         has made one before. The same user may ask again."""
         has_changed(connection)
@@ -222,8 +213,8 @@ class AccessStore(Aggregate):
             return admins.get(grant.key.owner) == grant.granted_by
         return _decide(connection, grant)
 
-    @write
-    def drop_grant(self, connection: Connection, owner: SessionKey, *, actor: str, now_ms: int) -> bool:
+    @engine.write
+    def drop_grant(self, connection: engine.Connection, owner: SessionKey, *, actor: str, now_ms: int) -> bool:
         """Withdraw the decision about a user. False: nothing was."""
         has_changed(connection)
         whose = {"whose": str(owner.owner)}
@@ -234,16 +225,16 @@ class AccessStore(Aggregate):
         write_down(connection, actor, "access.revoke", f"{USER}{owner.owner}", _told(before), None, now_ms)
         return True
 
-    @write
-    def note_denial(self, connection: Connection, owner: SessionKey, *, actor: str, now_ms: int) -> None:
+    @engine.write
+    def note_denial(self, connection: engine.Connection, owner: SessionKey, *, actor: str, now_ms: int) -> None:
         """Write down that a stranger was turned down; nothing else is changed by it."""
         write_down(connection, actor, "access.deny", f"{USER}{owner.owner}", None, None, now_ms)
 
-    place_rules = reading(_place_rules)
+    place_rules = engine.reading(_place_rules)
 
-    @write
+    @engine.write
     def put_place_rule(
-        self, connection: Connection, place: SessionKey, rule: PlaceRule, *, actor: str, now_ms: int
+        self, connection: engine.Connection, place: SessionKey, rule: PlaceRule, *, actor: str, now_ms: int
     ) -> bool:
         """Replace what was decided about a place; an empty rule takes it back, with all that was approved there. False:
         nothing has changed."""
@@ -260,33 +251,33 @@ class AccessStore(Aggregate):
         write_down(connection, actor, "access.place", f"{PLACE}{place}", _said(before), _said(rule), now_ms)
         return True
 
-    @read
-    def place_approvals(self, connection: Connection) -> Sequence[PlaceApproval]:
+    @engine.read
+    def place_approvals(self, connection: engine.Connection) -> Sequence[PlaceApproval]:
         """Return what admins approved for good: by place, oldest first."""
         return [_to_approval(row) for row in connection.execute(_APPROVALS)]
 
-    @write
-    def put_place_approval(self, connection: Connection, approval: PlaceApproval) -> bool:
+    @engine.write
+    def put_place_approval(self, connection: engine.Connection, approval: PlaceApproval) -> bool:
         """Write down what is not asked about any more. False: it was approved before."""
         if connection.execute(_put_approval(connection), _from_approval(approval)).rowcount == 0:
             return False
         _note_approval(connection, approval, approval.approved_by, approval.approved_at_ms, is_given=True)
         return True
 
-    drop_place_approvals = writing(_drop_approvals)
+    drop_place_approvals = engine.writing(_drop_approvals)
 
-    @read
-    def is_approved(self, connection: Connection, call: PlaceApproval) -> bool:
+    @engine.read
+    def is_approved(self, connection: engine.Connection, call: PlaceApproval) -> bool:
         """Tell whether this call was approved for good, for its role or for a lesser one."""
         roles = [role.value for role in RANKS[: RANKS.index(call.role) + 1]]
         asked = {"where_": str(call.place), "what": call.tool, "which": call.digest, "roles": roles}
         return connection.execute(_APPROVAL, asked).first() is not None
 
-    limit_rules = reading(_limit_rules)
+    limit_rules = engine.reading(_limit_rules)
 
-    @write
+    @engine.write
     def change_limit_rule(
-        self, connection: Connection, whom: Limited, change: LimitChange, *, actor: str, now_ms: int
+        self, connection: engine.Connection, whom: Limited, change: LimitChange, *, actor: str, now_ms: int
     ) -> bool:
         """Make of what was decided about the limits of a person or a role what `change` says, in one transaction: no
         change undoes another. An empty rule takes it back. False: nothing has changed."""
@@ -304,12 +295,12 @@ class AccessStore(Aggregate):
         write_down(connection, actor, "access.limits", subject, _said_of_limit(before), _said_of_limit(rule), now_ms)
         return True
 
-    @write_unsynced
-    def note_realm(self, connection: Connection, place: SessionKey, realm: str) -> None:
+    @engine.write_unsynced
+    def note_realm(self, connection: engine.Connection, place: SessionKey, realm: str) -> None:
         """Remember to which server or workspace a chat belongs."""
         connection.execute(_put_realm(connection), {"place": str(place), "realm": realm})
 
-    @read
-    def realm_of(self, connection: Connection, place: SessionKey) -> str:
+    @engine.read
+    def realm_of(self, connection: engine.Connection, place: SessionKey) -> str:
         """Return the server or workspace of a chat; empty for one that nobody noted."""
         return connection.execute(_REALM, {"where_": str(place)}).scalar() or ""

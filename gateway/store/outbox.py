@@ -11,34 +11,11 @@ from typing import Any, Final
 
 from sqlalchemy import BigInteger, ColumnElement, Executable, Row, bindparam, delete, insert, or_, select, update
 
+from gateway.contracts import messages
 from gateway.contracts.envelope import address_from_text, address_to_text, files_from_text, files_to_text
 from gateway.contracts.ids import EVENTS, ReplyAddress, SessionKey
-from gateway.contracts.messages import (
-    Button,
-    Choice,
-    CleanText,
-    DeliveryProgress,
-    DeliveryState,
-    PressState,
-    Receipt,
-    RedeemedButton,
-    Reply,
-    ReplyKind,
-)
 from gateway.contracts.sessions import FileContent
-from gateway.store.engine import (
-    Aggregate,
-    Connection,
-    InsertInto,
-    Values,
-    insert_new,
-    per_dialect,
-    read,
-    to_json,
-    write,
-    write_unsynced,
-    writing,
-)
+from gateway.store import engine
 from gateway.store.tables import AnyText, buttons, deliveries, outbox, reply_files
 
 NEW: Final = "new"
@@ -48,17 +25,17 @@ SWEEP_PAUSE_MAX_MS: Final = 600_000
 """The longest time for which a reply without a receipt is left alone: a channel that is down costs little, and a reply
 that the bus lost is not lost for long."""
 
-_SENT: Final = DeliveryState.SENT.value
-_put: Final = insert_new(outbox)
+_SENT: Final = messages.DeliveryState.SENT.value
+_put: Final = engine.insert_new(outbox)
 
 
-@per_dialect
-def _put_new(insert: InsertInto) -> Executable:
+@engine.per_dialect
+def _put_new(insert: engine.InsertInto) -> Executable:
     return insert(outbox).on_conflict_do_nothing(index_elements=[outbox.c.id]).returning(outbox.c.id)
 
 
-@per_dialect
-def _put_receipt(insert: InsertInto) -> Executable:
+@engine.per_dialect
+def _put_receipt(insert: engine.InsertInto) -> Executable:
     """Write a receipt. It may come twice and late; what was sent stays sent."""
     statement = insert(deliveries)
     return statement.on_conflict_do_update(
@@ -115,7 +92,7 @@ _FAR: Final = select(
     outbox, deliveries.c.platform_ids, deliveries.c.chunks, deliveries.c.attempts, deliveries.c.reason
 ).outerjoin(deliveries, deliveries.c.reply_id == outbox.c.id)
 _RECENT: Final = (
-    _FAR.where(outbox.c.kind != ReplyKind.TITLE.value)
+    _FAR.where(outbox.c.kind != messages.ReplyKind.TITLE.value)
     .order_by(outbox.c.created_at_ms.desc(), outbox.c.turn_id.desc(), outbox.c.position.desc())
     .limit(bindparam("page_limit"))
 )
@@ -131,7 +108,7 @@ _END: Final = (
 )
 
 
-def put_replies(connection: Connection, replies: Sequence[Reply]) -> None:
+def put_replies(connection: engine.Connection, replies: Sequence[messages.Reply]) -> None:
     """Commit replies that belong to no turn (answers of the control lane), or those of one, in their order; a known id
     keeps its row."""
     rows = [from_reply(reply, position=index, state=NEW) for index, reply in enumerate(replies)]
@@ -139,18 +116,18 @@ def put_replies(connection: Connection, replies: Sequence[Reply]) -> None:
         connection.execute(_put(connection), rows)
 
 
-def unsent(connection: Connection, key: SessionKey, turn_ids: Sequence[str]) -> tuple[Reply, ...]:
+def unsent(connection: engine.Connection, key: SessionKey, turn_ids: Sequence[str]) -> tuple[messages.Reply, ...]:
     """Return what these turns answered and no receipt has ended."""
     rows = connection.execute(_UNSENT, {"turn_ids": turn_ids, "k": str(key)})
     return tuple(to_reply(row) for row in rows)
 
 
-def of_turn(connection: Connection, turn_id: str) -> list[DeliveryProgress]:
+def of_turn(connection: engine.Connection, turn_id: str) -> list[messages.DeliveryProgress]:
     """Tell how far the replies of one turn came, in their order."""
     return [to_progress(row) for row in connection.execute(_OF_TURN, {"turn": turn_id})]
 
 
-def notice(connection: Connection, reply_id: str) -> tuple[SessionKey, DeliveryProgress] | None:
+def notice(connection: engine.Connection, reply_id: str) -> tuple[SessionKey, messages.DeliveryProgress] | None:
     """Find a reply that no turn made, and whom it went to; of one that a channel made there is but its receipt."""
     if row := connection.execute(_OF_NO_TURN, {"reply": reply_id}).one_or_none():
         return SessionKey.parse(row.key), to_progress(row)
@@ -165,10 +142,10 @@ _FILE_CONTENT: Final = select(reply_files.c.content).where(
     reply_files.c.key == bindparam("k"),
 )
 _FORGET_FILES: Final = delete(reply_files).where(reply_files.c.reply_id.in_(bindparam("replies", expanding=True)))
-_put_file: Final = insert_new(reply_files)
+_put_file: Final = engine.insert_new(reply_files)
 
 
-def put_files(connection: Connection, key: SessionKey, contents: Sequence[FileContent]) -> None:
+def put_files(connection: engine.Connection, key: SessionKey, contents: Sequence[FileContent]) -> None:
     """Keep the bytes; what is known keeps its row, as its reply does."""
     rows = [
         {"reply_id": each.reply_id, "position": each.position, "key": str(key), "content": each.content}
@@ -197,14 +174,14 @@ _GIVE_BACK: Final = (
 )
 
 
-def put_buttons(connection: Connection, new: Sequence[Button], *, now_ms: int) -> None:
+def put_buttons(connection: engine.Connection, new: Sequence[messages.Button], *, now_ms: int) -> None:
     """Write the actions of the buttons of a reply; what expired long ago on their lane goes."""
     if new:
         connection.execute(_CLEAR_BUTTONS, {"k": str(new[0].key), "before_ms": now_ms - _KEPT_MS})
         connection.execute(_PUT_BUTTONS, [_from_button(button) for button in new])
 
 
-def _from_button(button: Button) -> dict[str, Any]:
+def _from_button(button: messages.Button) -> dict[str, Any]:
     return {
         "token": button.token,
         "group_id": button.group,
@@ -222,13 +199,13 @@ def _from_button(button: Button) -> dict[str, Any]:
     }
 
 
-def _to_button(row: Row[Any]) -> Button:
-    return Button(
+def _to_button(row: Row[Any]) -> messages.Button:
+    return messages.Button(
         token=row.token,
         group=row.group_id,
         reply_id=row.reply_id,
-        label=CleanText(row.label),
-        command=CleanText(row.command),
+        label=messages.CleanText(row.label),
+        command=messages.CleanText(row.command),
         meant_for=SessionKey.parse(row.meant_for),
         key=SessionKey.parse(row.key),
         address=address_from_text(row.address),
@@ -239,11 +216,11 @@ def _to_button(row: Row[Any]) -> Button:
     )
 
 
-_ENDS: Final = {state.value: state for state in DeliveryState}
+_ENDS: Final = {state.value: state for state in messages.DeliveryState}
 """The states in a receipt; before one is written, `outbox.state` has a word of its own."""
 
 
-def from_reply(reply: Reply, *, position: int, state: str) -> Values:
+def from_reply(reply: messages.Reply, *, position: int, state: str) -> engine.Values:
     """Make a row of `outbox`."""
     return {
         "id": reply.id,
@@ -254,7 +231,9 @@ def from_reply(reply: Reply, *, position: int, state: str) -> Values:
         "text": reply.text,
         "kind": reply.kind.value,
         "title": reply.title,
-        "choices": to_json([[choice.label, choice.command] for choice in reply.choices]) if reply.choices else None,
+        "choices": engine.to_json([[choice.label, choice.command] for choice in reply.choices])
+        if reply.choices
+        else None,
         "amends": reply.amends,
         "files": files_to_text(reply.files) if reply.files else None,
         "language": reply.language,
@@ -264,19 +243,20 @@ def from_reply(reply: Reply, *, position: int, state: str) -> Values:
     }
 
 
-def to_reply(row: Row[Any]) -> Reply:
+def to_reply(row: Row[Any]) -> messages.Reply:
     """Read back, as the inverse of `from_reply`."""
-    return Reply(
+    return messages.Reply(
         id=row.id,
         turn_id=row.turn_id,
         key=SessionKey.parse(row.key),
         address=address_from_text(row.address),
-        text=CleanText(row.text),
-        kind=ReplyKind(row.kind),
+        text=messages.CleanText(row.text),
+        kind=messages.ReplyKind(row.kind),
         created_at_ms=row.created_at_ms,
-        title=None if row.title is None else CleanText(row.title),
+        title=None if row.title is None else messages.CleanText(row.title),
         choices=tuple(
-            Choice(CleanText(label), CleanText(command)) for label, command in json.loads(row.choices or "[]")
+            messages.Choice(messages.CleanText(label), messages.CleanText(command))
+            for label, command in json.loads(row.choices or "[]")
         ),
         amends=row.amends,
         files=files_from_text(row.files) if row.files else (),
@@ -284,7 +264,7 @@ def to_reply(row: Row[Any]) -> Reply:
     )
 
 
-def from_receipt(receipt: Receipt, *, now_ms: int) -> Values:
+def from_receipt(receipt: messages.Receipt, *, now_ms: int) -> engine.Values:
     """Make a row of `deliveries`."""
     record = receipt.record
     return {
@@ -294,49 +274,49 @@ def from_receipt(receipt: Receipt, *, now_ms: int) -> Values:
         "state": record.state.value,
         "attempts": record.attempt,
         "chunks": record.chunks,
-        "platform_ids": to_json(list(record.platform_ids)),
+        "platform_ids": engine.to_json(list(record.platform_ids)),
         "reason": record.reason,
         "updated_at_ms": record.updated_at_ms or now_ms,
     }
 
 
-def to_progress(row: Row[Any]) -> DeliveryProgress:
+def to_progress(row: Row[Any]) -> messages.DeliveryProgress:
     """Read a row of `outbox` joined with its receipt, which may be missing."""
-    return DeliveryProgress(
+    return messages.DeliveryProgress(
         reply_id=row.id,
         turn_id=row.turn_id,
         channel=address_from_text(row.address).channel,
         created_at_ms=row.created_at_ms,
-        state=_ENDS.get(row.state, DeliveryState.PENDING),
+        state=_ENDS.get(row.state, messages.DeliveryState.PENDING),
         chunks_sent=len(json.loads(row.platform_ids)) if row.platform_ids else 0,
         chunks=row.chunks or 0,
         attempts=row.attempts or 0,
-        reason=CleanText(row.reason or ""),
+        reason=messages.CleanText(row.reason or ""),
         updated_at_ms=row.updated_at_ms,
     )
 
 
-def receipt_progress(row: Row[Any]) -> DeliveryProgress:
+def receipt_progress(row: Row[Any]) -> messages.DeliveryProgress:
     """Read a row of `deliveries` alone: nobody wrote down when the reply was made."""
-    return DeliveryProgress(
+    return messages.DeliveryProgress(
         reply_id=row.reply_id,
         turn_id="",
         channel=row.channel,
         created_at_ms=0,
-        state=DeliveryState(row.state),
+        state=messages.DeliveryState(row.state),
         chunks_sent=len(json.loads(row.platform_ids)),
         chunks=row.chunks,
         attempts=row.attempts,
-        reason=CleanText(row.reason),
+        reason=messages.CleanText(row.reason),
         updated_at_ms=row.updated_at_ms,
     )
 
 
-class ButtonStore(Aggregate):
+class ButtonStore(engine.Aggregate):
     """The actions of buttons. Those of a turn come with its commit. Raises `StoreUnavailable`."""
 
-    @write
-    def offer(self, connection: Connection, reply: Reply, buttons: Sequence[Button]) -> bool:
+    @engine.write
+    def offer(self, connection: engine.Connection, reply: messages.Reply, buttons: Sequence[messages.Button]) -> bool:
         """Commit a reply that belongs to no turn with the actions of its buttons. False: it was committed before,
         with the buttons that it had then."""
         is_new = (
@@ -346,41 +326,43 @@ class ButtonStore(Aggregate):
             put_buttons(connection, buttons, now_ms=reply.created_at_ms)
         return is_new
 
-    @read
-    def find(self, connection: Connection, token: str) -> Button | None:
+    @engine.read
+    def find(self, connection: engine.Connection, token: str) -> messages.Button | None:
         """Find the button of a token; None for one that nobody was given, or long ago."""
         row = connection.execute(_BUTTON, {"t": token}).one_or_none()
         return None if row is None else _to_button(row)
 
-    @write
-    def redeem(self, connection: Connection, token: str, *, press_id: str, now_ms: int) -> RedeemedButton:
+    @engine.write
+    def redeem(
+        self, connection: engine.Connection, token: str, *, press_id: str, now_ms: int
+    ) -> messages.RedeemedButton:
         """Use up a button and its group: one press of them all counts, and counts again when it comes again."""
         # The rows of a group are locked in one order, so that two presses of two buttons cannot both count.
         group = connection.execute(_GROUP, {"t": token}).all()
         pressed = next((row for row in group if row.token == token), None)
         if pressed is None:
-            return RedeemedButton(PressState.GONE)
+            return messages.RedeemedButton(messages.PressState.GONE)
         reply_ids = tuple(dict.fromkeys(row.reply_id for row in group))
         if pressed.pressed_by == press_id:
-            return RedeemedButton(PressState.TAKEN, reply_ids)
+            return messages.RedeemedButton(messages.PressState.TAKEN, reply_ids)
         if pressed.pressed_by != _NOBODY:
-            return RedeemedButton(PressState.USED, reply_ids)
+            return messages.RedeemedButton(messages.PressState.USED, reply_ids)
         if pressed.expires_at_ms <= now_ms:
-            return RedeemedButton(PressState.EXPIRED, reply_ids)
+            return messages.RedeemedButton(messages.PressState.EXPIRED, reply_ids)
         connection.execute(_USE, {"g": pressed.group_id, "p": press_id})
-        return RedeemedButton(PressState.TAKEN, reply_ids)
+        return messages.RedeemedButton(messages.PressState.TAKEN, reply_ids)
 
-    @write
-    def give_back(self, connection: Connection, token: str, *, press_id: str) -> None:
+    @engine.write
+    def give_back(self, connection: engine.Connection, token: str, *, press_id: str) -> None:
         """Give the group back, to be pressed again: nothing came of that press."""
         connection.execute(_GIVE_BACK, {"t": token, "p": press_id})
 
 
-class OutboxStore(Aggregate):
+class OutboxStore(engine.Aggregate):
     """Committed replies, and how their delivery ended. Raises `StoreUnavailable`."""
 
-    @write_unsynced  # else it is taken again, which is cut by id
-    def take_stale(self, connection: Connection, *, after_ms: int, limit: int) -> Sequence[Reply]:
+    @engine.write_unsynced  # else it is taken again, which is cut by id
+    def take_stale(self, connection: engine.Connection, *, after_ms: int, limit: int) -> Sequence[messages.Reply]:
         """Take replies without a receipt that were committed `after_ms` ago, for the relay to publish again. Each is
         given to one caller, and again only after it has waited for as long again as it had before."""
         now_ms = self.clock.now_ms()
@@ -388,8 +370,8 @@ class OutboxStore(Aggregate):
         rows = connection.execute(_TAKE_STALE, page).all()
         return [to_reply(row) for row in sorted(rows, key=lambda row: (row.created_at_ms, row.turn_id, row.position))]
 
-    @write
-    def record_receipts(self, connection: Connection, receipts: Sequence[Receipt]) -> None:
+    @engine.write
+    def record_receipts(self, connection: engine.Connection, receipts: Sequence[messages.Receipt]) -> None:
         """Write down how deliveries ended."""
         now_ms = self.clock.now_ms()
         ordered = sorted(receipts, key=lambda receipt: receipt.record.reply_id)
@@ -406,8 +388,10 @@ class OutboxStore(Aggregate):
             if with_files:
                 connection.execute(_FORGET_FILES, {"replies": list(with_files)})
 
-    @read
-    def recent(self, connection: Connection, key: SessionKey | None, *, limit: int) -> Sequence[DeliveryProgress]:
+    @engine.read
+    def recent(
+        self, connection: engine.Connection, key: SessionKey | None, *, limit: int
+    ) -> Sequence[messages.DeliveryProgress]:
         """Tell how far the newest replies of a key came (None: of all keys), newest first."""
         page = {"page_limit": max(limit, 0)}
         rows = (
@@ -417,22 +401,24 @@ class OutboxStore(Aggregate):
         )
         return [to_progress(row) for row in rows]
 
-    @read
-    def last_address(self, connection: Connection, key: SessionKey) -> ReplyAddress | None:
+    @engine.read
+    def last_address(self, connection: engine.Connection, key: SessionKey) -> ReplyAddress | None:
         """Tell where the newest reply to this key went in its chat; None before there was any."""
         found = connection.execute(_LAST_ADDRESS, {"k": str(key)}).scalar_one_or_none()
         return None if found is None else address_from_text(found)
 
-    @read
-    def committed(self, connection: Connection, reply_id: str) -> Reply | None:
+    @engine.read
+    def committed(self, connection: engine.Connection, reply_id: str) -> messages.Reply | None:
         """Return a reply as it was committed."""
         row = connection.execute(_COMMITTED, {"reply": reply_id}).one_or_none()
         return None if row is None else to_reply(row)
 
-    put = writing(put_replies)
+    put = engine.writing(put_replies)
 
-    @read
-    def file_content(self, connection: Connection, key: SessionKey, reply_id: str, position: int) -> bytes | None:
+    @engine.read
+    def file_content(
+        self, connection: engine.Connection, key: SessionKey, reply_id: str, position: int
+    ) -> bytes | None:
         """Return the bytes of a file of a reply of this key; None once its delivery has ended."""
         wanted = {"reply": reply_id, "place": position, "k": str(key)}
         content: bytes | None = connection.execute(_FILE_CONTENT, wanted).scalar_one_or_none()

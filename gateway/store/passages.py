@@ -14,21 +14,12 @@ from typing import Any, Final
 
 from sqlalchemy import Row, and_, bindparam, delete, exists, func, select, update
 
+from gateway import limits
 from gateway.contracts.context_blocks import words_in
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.memory import Boundary, Embedding, Snippet, Vector, unit
 from gateway.contracts.messages import CleanText
 from gateway.contracts.sessions import EntryKind, Role
-from gateway.limits import (
-    BOUNDARIES_KEPT_H,
-    BOUNDARY_TRIES_MAX,
-    PASSAGE_CANDIDATES_MAX,
-    PASSAGE_EMBEDDED_CHARS_MIN,
-    PASSAGE_TERMS_MAX,
-    PASSAGE_VECTORS_MAX,
-    PASSAGES_INDEXED_AT_ONCE,
-    STANDS_OUT,
-)
 from gateway.store.accounts import is_of_person
 from gateway.store.engine import Connection, Values, insert_new
 from gateway.store.search import Search, fact_terms, from_vector, fused, likenesses, normalised, ranked
@@ -65,7 +56,7 @@ def mark_end(connection: Connection, key: SessionKey, session_id: str, *, now_ms
 _IS_DUE: Final = (
     boundaries.c.done_at_ms.is_(None),
     boundaries.c.claimed_until_ms < bindparam("now_ms"),
-    boundaries.c.tries < BOUNDARY_TRIES_MAX,
+    boundaries.c.tries < limits.BOUNDARY_TRIES_MAX,
 )
 _DUE: Final = (
     select(boundaries)
@@ -92,7 +83,7 @@ _BEFORE: Final = select(func.coalesce(func.max(boundaries.c.seq), 0)).where(
 
 def at(now_ms: int) -> Values:
     """Return the parameters of what is due at that time."""
-    return {"now_ms": now_ms, "since_ms": now_ms - BOUNDARIES_KEPT_H * _HOUR_MS}
+    return {"now_ms": now_ms, "since_ms": now_ms - limits.BOUNDARIES_KEPT_H * _HOUR_MS}
 
 
 def _due(connection: Connection, key: SessionKey | None, now_ms: int) -> Row[Any] | None:
@@ -162,7 +153,7 @@ _CANDIDATES: Final = Search(
     select(passages.c.id, passages.c.terms)
     .where(passages.c.key == bindparam("k"), passages.c.session_id != bindparam("but_session_id"))
     .order_by(passages.c.id.desc())
-    .limit(PASSAGE_CANDIDATES_MAX),
+    .limit(limits.PASSAGE_CANDIDATES_MAX),
 )
 _IS_SAID: Final = (
     entries.c.kind == EntryKind.MESSAGE.value,
@@ -183,7 +174,7 @@ _VECTORS: Final = (
     select(passages.c.id, passages.c.vector)
     .where(passages.c.key == bindparam("k"), passages.c.session_id != bindparam("but_session_id"), _OF_MODEL)
     .order_by(passages.c.id.desc())
-    .limit(PASSAGE_VECTORS_MAX)
+    .limit(limits.PASSAGE_VECTORS_MAX)
 )
 
 
@@ -206,7 +197,7 @@ def matching(
     if near is not None:
         kept = connection.execute(_VECTORS, parameters | {"model": near.model}).all()
         alike = likenesses(near.vector, [(row.id, row.vector) for row in kept])
-        by_meaning = [id_ for id_, (_, above) in alike.items() if above >= STANDS_OUT]
+        by_meaning = [id_ for id_, (_, above) in alike.items() if above >= limits.STANDS_OUT]
     ids = fused(by_words, by_meaning)[: limit * _SPARE]
     if not ids:
         return []
@@ -230,7 +221,7 @@ _SAID_BETWEEN: Final = (
         *_IS_SAID,
     )
     .order_by(entries.c.seq)
-    .limit(PASSAGES_INDEXED_AT_ONCE)
+    .limit(limits.PASSAGES_INDEXED_AT_ONCE)
 )
 _put: Final = insert_new(passages)
 
@@ -244,7 +235,7 @@ def cut(connection: Connection, boundary: Boundary, *, after_seq: int) -> list[V
             "session_id": boundary.session_id,
             "seq": row.seq,
             "key": str(boundary.key),
-            "terms": " ".join(fact_terms(words_in(CleanText(row.text)), count_max=PASSAGE_TERMS_MAX)),
+            "terms": " ".join(fact_terms(words_in(CleanText(row.text)), count_max=limits.PASSAGE_TERMS_MAX)),
         }
         for row in connection.execute(_SAID_BETWEEN, asked).all()
     ]
@@ -264,7 +255,7 @@ _WITHOUT_VECTOR: Final = (
         passages.c.id > bindparam("after_id"),
         passages.c.vector_model != bindparam("model"),
         passages.c.terms != "",
-        func.length(entries.c.text) >= PASSAGE_EMBEDDED_CHARS_MIN,
+        func.length(entries.c.text) >= limits.PASSAGE_EMBEDDED_CHARS_MIN,
         *_IS_SAID,
     )
     .order_by(passages.c.id)

@@ -15,18 +15,7 @@ from gateway.contracts.envelope import address_from_text, address_to_text
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
 from gateway.contracts.sessions import Schedule, ScheduleKind, ScheduleState
-from gateway.store.engine import (
-    Aggregate,
-    Connection,
-    InsertInto,
-    Values,
-    per_dialect,
-    read,
-    to_json,
-    upsert,
-    write,
-    write_unsynced,
-)
+from gateway.store import engine
 from gateway.store.tables import calendars, schedules
 
 _ACTIVE: Final = schedules.c.state == ScheduleState.ACTIVE.value
@@ -85,8 +74,8 @@ _MOVE: Final = _OF_DUE_TIME.values(
 _PUT_OFF: Final = _OF_DUE_TIME.values(held_until_ms=bindparam("until_ms"))
 
 
-@per_dialect
-def _lock_calendar(insert: InsertInto) -> Executable:
+@engine.per_dialect
+def _lock_calendar(insert: engine.InsertInto) -> Executable:
     """Lock the owner's row, making it first if it is new."""
     statement = insert(calendars)
     return statement.on_conflict_do_update(
@@ -94,7 +83,7 @@ def _lock_calendar(insert: InsertInto) -> Executable:
     ).returning(calendars.c.last_number)
 
 
-_set_zone: Final = upsert(calendars, "zone")
+_set_zone: Final = engine.upsert(calendars, "zone")
 
 
 _COUNT_UP: Final = (
@@ -102,7 +91,7 @@ _COUNT_UP: Final = (
 )
 
 
-def from_schedule(schedule: Schedule, *, number: int) -> Values:
+def from_schedule(schedule: Schedule, *, number: int) -> engine.Values:
     """Make a new row of `schedules`."""
     return {
         "id": schedule.id,
@@ -113,7 +102,7 @@ def from_schedule(schedule: Schedule, *, number: int) -> Values:
         "author_id": schedule.author_id,
         "author_name": schedule.author_name,
         "is_private": schedule.is_private,
-        "place": to_json(schedule.place),
+        "place": engine.to_json(schedule.place),
         "kind": schedule.kind.value,
         "text": schedule.text,
         "recurrence": schedule.recurrence,
@@ -148,19 +137,19 @@ def to_schedule(row: Row[Any]) -> Schedule:
     )
 
 
-def zone_of(connection: Connection, owner: SessionKey) -> str:
+def zone_of(connection: engine.Connection, owner: SessionKey) -> str:
     """Return the name of the time zone that `owner` named, "" for none."""
     return connection.execute(_ZONE, {"of_owner": str(owner)}).scalar_one_or_none() or ""
 
 
-class ScheduleStore(Aggregate):
+class ScheduleStore(engine.Aggregate):
     """Every schedule, and each owner's time zone. Raises `StoreUnavailable`.
 
     Owners see and change their own only. A firing is claimed by one worker; whether it happened is decided by
     `move`: of all who believe that they fired the same due time, one moves the schedule on."""
 
-    @write
-    def add(self, connection: Connection, schedule: Schedule, *, active_max: int) -> Schedule | None:
+    @engine.write
+    def add(self, connection: engine.Connection, schedule: Schedule, *, active_max: int) -> Schedule | None:
         """Store it under the owner's next number. One with a known id is returned as it was stored, so that a turn
         may run again; None when the owner has `active_max` active ones."""
         owner = {"of_owner": str(schedule.owner)}
@@ -174,50 +163,50 @@ class ScheduleStore(Aggregate):
         connection.execute(_COUNT_UP, owner | {"given_out": last_number + 1})
         return to_schedule(connection.execute(_ADD, from_schedule(schedule, number=last_number + 1)).one())
 
-    @read
-    def active(self, connection: Connection, owner: SessionKey) -> Sequence[Schedule]:
+    @engine.read
+    def active(self, connection: engine.Connection, owner: SessionKey) -> Sequence[Schedule]:
         """Return what is still to come for this owner, by number."""
         return [to_schedule(row) for row in connection.execute(_LIST, {"of_owner": str(owner)})]
 
-    @read
-    def coming(self, connection: Connection, owner: SessionKey | None, *, limit: int) -> Sequence[Schedule]:
+    @engine.read
+    def coming(self, connection: engine.Connection, owner: SessionKey | None, *, limit: int) -> Sequence[Schedule]:
         """Return what is still to come of an owner, or (None) of all, what is due first in front."""
         page: dict[str, Any] = {"page_limit": limit}
         if owner is None:
             return [to_schedule(row) for row in connection.execute(_COMING, page)]
         return [to_schedule(row) for row in connection.execute(_COMING_OF_OWNER, page | {"of_owner": str(owner)})]
 
-    @write
-    def cancel(self, connection: Connection, owner: SessionKey, number: int) -> Schedule | None:
+    @engine.write
+    def cancel(self, connection: engine.Connection, owner: SessionKey, number: int) -> Schedule | None:
         """End one for good; None when the owner has no active one of that number."""
         row = connection.execute(_CANCEL, {"of_owner": str(owner), "n": number}).one_or_none()
         return None if row is None else to_schedule(row)
 
-    @read
-    def zone(self, connection: Connection, owner: SessionKey) -> str | None:
+    @engine.read
+    def zone(self, connection: engine.Connection, owner: SessionKey) -> str | None:
         """Return the name of the owner's time zone, None if it was never said."""
         return zone_of(connection, owner) or None
 
-    @write
-    def set_zone(self, connection: Connection, owner: SessionKey, zone: str) -> None:
+    @engine.write
+    def set_zone(self, connection: engine.Connection, owner: SessionKey, zone: str) -> None:
         """Set the owner's time zone."""
         connection.execute(_set_zone(connection), {"owner": str(owner), "zone": zone, "last_number": 0})
 
-    @read
-    def next_due_ms(self, connection: Connection) -> int | None:
+    @engine.read
+    def next_due_ms(self, connection: engine.Connection) -> int | None:
         """Return the earliest due time that nobody has claimed and that is not put off; None when nothing waits."""
         due_ms: int | None = connection.execute(_NEXT_DUE).scalar_one_or_none()
         return due_ms
 
-    @write_unsynced  # else it is claimed again, which is cut by id
-    def claim_due(self, connection: Connection, *, now_ms: int, until_ms: int, limit: int) -> Sequence[Schedule]:
+    @engine.write_unsynced  # else it is claimed again, which is cut by id
+    def claim_due(self, connection: engine.Connection, *, now_ms: int, until_ms: int, limit: int) -> Sequence[Schedule]:
         """Claim what is due and claimed by nobody, oldest first; it is the caller's until `until_ms`."""
         page = {"now_ms": now_ms, "until_ms": until_ms, "page_limit": max(limit, 0)}
         found = [to_schedule(row) for row in connection.execute(_CLAIM, page)]
         return sorted(found, key=lambda schedule: (schedule.next_due_ms, schedule.id))
 
-    @write
-    def move(self, connection: Connection, schedule: Schedule, *, next_due_ms: int | None, now_ms: int) -> bool:
+    @engine.write
+    def move(self, connection: engine.Connection, schedule: Schedule, *, next_due_ms: int | None, now_ms: int) -> bool:
         """Record the firing of `schedule.next_due_ms`: the schedule waits for the next one, or is done (None). False:
         somebody else has moved it, or its owner has cancelled it."""
         state = ScheduleState.DONE if next_due_ms is None else ScheduleState.ACTIVE
@@ -233,7 +222,7 @@ class ScheduleStore(Aggregate):
         )
         return moved.rowcount == 1
 
-    @write_unsynced
-    def put_off(self, connection: Connection, schedule: Schedule, *, until_ms: int) -> None:
+    @engine.write_unsynced
+    def put_off(self, connection: engine.Connection, schedule: Schedule, *, until_ms: int) -> None:
         """Put off a firing that nobody could take: the same one is due again at `until_ms`."""
         connection.execute(_PUT_OFF, {"s": schedule.id, "due_ms": schedule.next_due_ms, "until_ms": until_ms})

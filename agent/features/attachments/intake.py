@@ -32,17 +32,9 @@ from agent.features.attachments.inbox import (
     text_path,
 )
 from agent.media import Picture, picture_in, recording_of
+from agent.models import requests
 from agent.models.client import ModelClient
 from agent.models.metering import usage_of
-from agent.models.requests import (
-    ModelRequest,
-    Permit,
-    PromptMessage,
-    StopReason,
-    TranscriptionModel,
-    TranscriptionRequest,
-    ask,
-)
 from agent.models.selection import Models
 from agent.prompts.library import PROMPTS
 from agent.tokens import estimate_tokens
@@ -79,7 +71,7 @@ class AttachmentContext:
     tokens_max: int
     sees: bool
     language: str = ""
-    permit: Permit = field(compare=False, repr=False, kw_only=True)
+    permit: requests.Permit = field(compare=False, repr=False, kw_only=True)
 
 
 # Other models turn files that the model of a turn cannot take in itself into text: the words of a recording, a
@@ -93,7 +85,9 @@ _ASKED: Final = literal_text("Describe this image.")
 class Transcriber:
     """Transcribes recordings."""
 
-    def __init__(self, inner: TranscriptionModel, model: str, store: Store, scrubber: Scrubber, clock: Clock) -> None:
+    def __init__(
+        self, inner: requests.TranscriptionModel, model: str, store: Store, scrubber: Scrubber, clock: Clock
+    ) -> None:
         self._inner = inner
         self._model = model
         self._store = store
@@ -103,7 +97,7 @@ class Transcriber:
     async def words(self, name: str, media_type: str, content: bytes, occasion: AttachmentContext) -> CleanText:
         """Transcribe speech; empty for silence. Raises the `ModelError` tree."""
         key = occasion.session.key
-        request = TranscriptionRequest(
+        request = requests.TranscriptionRequest(
             self._model,
             key,
             name,
@@ -142,22 +136,22 @@ class ImageDescriber:
     async def description(self, image: Image, occasion: AttachmentContext) -> CleanText:
         """Describe an image in a few sentences. Raises the `ModelError` tree."""
         key = occasion.session.key
-        request = ModelRequest(
+        request = requests.ModelRequest(
             model=self._model,
             purpose=UsagePurpose.VISION,
             key=key,
             system=PROMPTS.look,
-            messages=(PromptMessage(Role.USER, _ASKED, images=(image,)),),
+            messages=(requests.PromptMessage(Role.USER, _ASKED, images=(image,)),),
             completion_tokens_max=limits.DESCRIPTION_TOKENS_MAX,
             timeout_s=limits.DESCRIPTION_TIMEOUT_S,
             turn_id=occasion.turn_id,
             permit=occasion.permit,
         )
-        answer = await ask(self._client, request)
+        answer = await requests.ask(self._client, request)
         usage = usage_of(answer, key, UsagePurpose.VISION, now_ms=self._clock.now_ms(), turn_id=occasion.turn_id)
         await _charge(self._store, usage, occasion)
         said = answer.text.strip()
-        if said and answer.ending is not StopReason.OWN:
+        if said and answer.ending is not requests.StopReason.OWN:
             said += " […]"
         return self._scrubber.for_chat(str(key)).scrub(said)
 

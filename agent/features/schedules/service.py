@@ -15,24 +15,7 @@ from agent import limits
 from agent.concurrency import Wakeup
 from agent.features.access import People
 from agent.features.commands import CommandReply, CommandRequest, CommandRow
-from agent.features.schedules.recurrence import (
-    ZONE_EXAMPLES,
-    BadRecurrence,
-    find_zone,
-    next_after,
-    recurrence_from,
-    shortest_gap_s,
-    zone_named,
-)
-from agent.features.schedules.texts import (
-    created_text,
-    every_text,
-    list_text,
-    moment_text,
-    reminder_text,
-    unclear_text,
-    unknown_zone_text,
-)
+from agent.features.schedules import recurrence, texts
 from agent.features.schedules.times import Unclear, When, read_request, read_time
 from agent.models.requests import ToolSpec
 from agent.prompts.library import PROMPTS
@@ -85,15 +68,15 @@ class ScheduleService:
     async def zone(self, owner: SessionKey) -> tuple[ZoneInfo, bool]:
         """Return the owner's time zone, and whether the owner ever named it."""
         known = await self._book.zone(owner)
-        return zone_named(known or self._default_zone), known is not None
+        return recurrence.zone_named(known or self._default_zone), known is not None
 
     async def set_zone(self, owner: SessionKey, wanted: str) -> ZoneInfo | None:
         """Set the owner's zone; None for an unknown one. Existing schedules keep the zone they were ordered in."""
-        name = find_zone(wanted)
+        name = recurrence.find_zone(wanted)
         if name is None:
             return None
         await self._book.set_zone(owner, name)
-        return zone_named(name)
+        return recurrence.zone_named(name)
 
     async def remind(self, requester: Requester, said: str) -> Schedule:
         """Schedule a reminder from words that hold the time and the text. Raises `Unclear`."""
@@ -168,9 +151,11 @@ def _check(when: When, text: str, role: GrantRole) -> None:
     if find_command(text) is not None:
         raise Unclear(lambda words: words.say("a command cannot be scheduled"))
     gap_min_s = limits.SCHEDULE_GUEST_GAP_S if role is GrantRole.GUEST else limits.SCHEDULE_GAP_S
-    if when.rule is not None and shortest_gap_s(when.rule) < gap_min_s:
+    if when.rule is not None and recurrence.shortest_gap_s(when.rule) < gap_min_s:
         raise Unclear(
-            lambda words: words.say("nothing can happen more often than {rule}", rule=every_text(gap_min_s, words))
+            lambda words: words.say(
+                "nothing can happen more often than {rule}", rule=texts.every_text(gap_min_s, words)
+            )
         )
 
 
@@ -224,7 +209,7 @@ def schedule_tools(service: ScheduleService) -> tuple[Tool, ...]:
             case _:
                 zone, is_zone_known = await service.zone(context.owner)
                 found = await service.active(context.owner, place=_seen_from(context))
-                return list_text(found, zone, ENGLISH, is_zone_known=is_zone_known)
+                return texts.list_text(found, zone, ENGLISH, is_zone_known=is_zone_known)
 
     def keeps(arguments: Mapping[str, Any]) -> bool:
         return bool(arguments["action"] != "list")
@@ -254,7 +239,7 @@ async def _create(service: ScheduleService, context: ToolContext, arguments: Map
     except Unclear as problem:
         raise ToolError(f"nothing was scheduled: {problem}", FailureCause.ARGUMENTS) from problem
     _, is_zone_known = await service.zone(context.owner)
-    return created_text(schedule, ENGLISH, is_zone_known=is_zone_known)
+    return texts.created_text(schedule, ENGLISH, is_zone_known=is_zone_known)
 
 
 async def _cancel_by_id(service: ScheduleService, context: ToolContext, arguments: Mapping[str, Any]) -> str:
@@ -301,9 +286,9 @@ def remind_commands(
         try:
             schedule = await service.remind(requester_of(asked), asked.argument)
         except Unclear as problem:
-            return unclear_text(problem.why(asked.words), asked.words)
+            return texts.unclear_text(problem.why(asked.words), asked.words)
         _, is_zone_known = await service.zone(asked.session.key.owner)
-        return created_text(schedule, asked.words, is_zone_known=is_zone_known)
+        return texts.created_text(schedule, asked.words, is_zone_known=is_zone_known)
 
     async def heartbeat(asked: CommandRequest) -> str:
         return await _heartbeat(service, asked, minutes=heartbeat_minutes)
@@ -314,7 +299,7 @@ def remind_commands(
         zone, _ = await service.zone(asked.session.key.owner)
         due_ms = asked.message.sent_at_ms
         text = scrubber.for_chat(str(asked.session.key)).scrub(
-            reminder_text(
+            texts.reminder_text(
                 asked.argument, asked.words, due_ms=due_ms, now_ms=clock.now_ms(), late_s=limits.LATE_S, zone=zone
             )
         )
@@ -346,17 +331,19 @@ async def _list(service: ScheduleService, asked: CommandRequest) -> str:
     owner = asked.session.key.owner
     zone, is_zone_known = await service.zone(owner)
     found = await service.active(owner, place=None if asked.message.is_private else asked.message.address)
-    return list_text(found, zone, asked.words, is_zone_known=is_zone_known)
+    return texts.list_text(found, zone, asked.words, is_zone_known=is_zone_known)
 
 
 async def _zone(service: ScheduleService, asked: CommandRequest, wanted: str) -> str:
     owner, words = asked.session.key.owner, asked.words
     if not wanted:
         zone, is_known = await service.zone(owner)
-        return words.say("Your time zone is {zone}.", zone=zone.key) if is_known else unknown_zone_text(zone, words)
+        return (
+            words.say("Your time zone is {zone}.", zone=zone.key) if is_known else texts.unknown_zone_text(zone, words)
+        )
     found = await service.set_zone(owner, wanted)
     if found is None:
-        return words.say("I know no time zone of that name. For example: {zones}.", zones=ZONE_EXAMPLES)
+        return words.say("I know no time zone of that name. For example: {zones}.", zones=recurrence.ZONE_EXAMPLES)
     return words.say("Your time zone is {zone} now. What is scheduled already keeps its own.", zone=found.key)
 
 
@@ -385,7 +372,8 @@ async def _heartbeat(service: ScheduleService, asked: CommandRequest, *, minutes
     requester = requester_of(asked)
     await service.order(requester, ScheduleKind.HEARTBEAT, f"every {minutes} minutes", PROMPTS.heartbeat)
     return words.say(
-        "I shall look {rule} from now on, at your cost. /heartbeat off ends it.", rule=every_text(minutes * 60, words)
+        "I shall look {rule} from now on, at your cost. /heartbeat off ends it.",
+        rule=texts.every_text(minutes * 60, words),
     )
 
 
@@ -500,7 +488,7 @@ class Scheduler:
             case ScheduleKind.HEARTBEAT:
                 return schedule.text
             case ScheduleKind.TASK:
-                when = clean(moment_text(schedule.next_due_ms, zone_named(schedule.zone), ENGLISH))
+                when = clean(texts.moment_text(schedule.next_due_ms, recurrence.zone_named(schedule.zone), ENGLISH))
                 head = joined(literal_text("(Scheduled task, due "), when, literal_text("; nobody is present to ask.)"))
                 return joined(head, schedule.text, by="\n\n")
 
@@ -511,8 +499,10 @@ def _next_due_ms(schedule: Schedule, now_ms: int) -> int | None:
         return None
     due, now = (datetime.fromtimestamp(at_ms / 1000, UTC) for at_ms in (schedule.next_due_ms, now_ms))
     try:
-        rule = recurrence_from(schedule.recurrence)
-        return int(next_after(rule, zone_named(schedule.zone), due=due, now=now).timestamp() * 1000)
-    except BadRecurrence as error:
+        rule = recurrence.recurrence_from(schedule.recurrence)
+        return int(
+            recurrence.next_after(rule, recurrence.zone_named(schedule.zone), due=due, now=now).timestamp() * 1000
+        )
+    except recurrence.BadRecurrence as error:
         _log.error("schedule.unreadable", schedule=schedule.id, reason=str(error))
         return None

@@ -20,19 +20,7 @@ from typing import Final, Self
 import structlog
 
 from agent import limits
-from agent.tools.exec.processes import (
-    APART,
-    NOTHING,
-    OPTIONS,
-    SEALED,
-    NamespaceTree,
-    footprint,
-    start,
-    system_folders,
-    undisturbed,
-    unnamed,
-    variables,
-)
+from agent.tools.exec import processes
 from agent.tools.exec.restrictions import filter_for_commands, is_machine_known
 from agent.tools.files.paths import MOUNT, SKILLS_MOUNT
 from agent.tools.files.quota import QUOTA, DiskUsage, Share, at_least, complaint, usage
@@ -106,7 +94,7 @@ class FolderAllowance:
         await asyncio.to_thread(self._look, None)
 
     def _look(self, pid: int | None) -> str:
-        taken, held = usage(self._folder), NOTHING if pid is None else unnamed(pid, MOUNT)
+        taken, held = usage(self._folder), processes.NOTHING if pid is None else processes.unnamed(pid, MOUNT)
         self.memory_bytes = held.memory_bytes
         growth, self._taken = taken.size_bytes - self._taken.size_bytes, taken
         if self._share is not None:
@@ -199,12 +187,20 @@ class Sandbox:
 
     async def _start(
         self, program: Sequence[str], workspace: Path, environment: Mapping[str, str], skills: Mapping[str, Path]
-    ) -> NamespaceTree:
+    ) -> processes.NamespaceTree:
         place = ("--bind", str(workspace), MOUNT, "--chdir", MOUNT)
         shown = [("--ro-bind-try", str(folder), f"{SKILLS_MOUNT}/{name}") for name, folder in skills.items()]
-        arguments = (*self._arguments, *variables(environment), *place, *chain.from_iterable(shown), *SEALED)
+        arguments = (
+            *self._arguments,
+            *processes.variables(environment),
+            *place,
+            *chain.from_iterable(shown),
+            *processes.SEALED,
+        )
         limited = ("/bin/bash", "-c", _LIMITS, "bash", *program)
-        return await start(self._bwrap, arguments, limited, stderr=asyncio.subprocess.STDOUT, seccomp=self._filter)
+        return await processes.start(
+            self._bwrap, arguments, limited, stderr=asyncio.subprocess.STDOUT, seccomp=self._filter
+        )
 
 
 async def find_sandbox(*, hidden: Sequence[Path]) -> Sandbox | NoSandbox:
@@ -213,7 +209,7 @@ async def find_sandbox(*, hidden: Sequence[Path]) -> Sandbox | NoSandbox:
     path = shutil.which("bwrap")
     if path is None:
         return NoSandbox("bubblewrap is not installed")
-    for options in OPTIONS:
+    for options in processes.OPTIONS:
         sandbox = Sandbox(path, (*_arguments(hidden), *options))
         complaint = await _complaint(sandbox)
         if complaint is None:
@@ -238,7 +234,7 @@ async def _complaint(sandbox: Sandbox) -> str | None:
 
 def _arguments(hidden: Sequence[Path]) -> list[str]:
     """Return all arguments of bubblewrap except those for the workspace."""
-    arguments = [*APART, "--ro-bind", "/usr", "/usr", *system_folders()]
+    arguments = [*processes.APART, "--ro-bind", "/usr", "/usr", *processes.system_folders()]
     for name in _FILES:
         arguments += ["--ro-bind-try", name, name]
     arguments += ["--proc", "/proc", "--dev", "/dev"]
@@ -247,7 +243,7 @@ def _arguments(hidden: Sequence[Path]) -> list[str]:
     for place in hidden:
         if place.resolve().is_relative_to("/usr"):
             arguments += ["--tmpfs", str(place.resolve())]
-    return arguments + variables(ENVIRONMENT)
+    return arguments + processes.variables(ENVIRONMENT)
 
 
 async def _talk(process: asyncio.subprocess.Process, stdin: str, output: Output) -> None:
@@ -280,7 +276,7 @@ async def _until_end(
                 await asyncio.wait([talking], timeout=limits.SANDBOX_WATCH_EVERY_S)
                 if talking.done():  # at the end, as a rule; a program may also close its output and go on
                     await asyncio.wait([asyncio.ensure_future(process.wait())], timeout=limits.SANDBOX_WATCH_EVERY_S)
-                taken = footprint(
+                taken = processes.footprint(
                     process.pid, processes_max=limits.SANDBOX_PROCESSES_MAX, threads_max=limits.SANDBOX_THREADS_MAX
                 )
                 if taken.processes > limits.SANDBOX_PROCESSES_MAX:
@@ -297,7 +293,7 @@ async def _until_end(
     return ""
 
 
-async def _kill(namespace: NamespaceTree, talking: asyncio.Future[None]) -> None:
+async def _kill(namespace: processes.NamespaceTree, talking: asyncio.Future[None]) -> None:
     """End bubblewrap and the namespace with everything in it: the pipe's end is the proof. Nothing interrupts this,
     not even another cancellation."""
 
@@ -309,4 +305,4 @@ async def _kill(namespace: NamespaceTree, talking: asyncio.Future[None]) -> None
             talking.cancel()
 
     if namespace.process.returncode is None or not talking.done():
-        await undisturbed(end)
+        await processes.undisturbed(end)

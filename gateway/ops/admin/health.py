@@ -33,21 +33,7 @@ from gateway.limits import LOG_LINES_KEPT, TALLY_SLOT_S
 from gateway.ops.admin.views import ApiView, Moment, QueueMomentView, QueueView, Readiness, moment, queue_view
 from gateway.scrub import Scrubber
 from gateway.store import Store
-from gateway.telemetry.metrics import (
-    ANSWER_SECONDS,
-    BUCKETS,
-    COUNTS,
-    MODEL_OUTCOMES,
-    MODEL_SECONDS,
-    SEPARATOR,
-    SUM_MS,
-    TURNS,
-    Counted,
-    Timed,
-    counted,
-    label_values,
-    quantile_ms,
-)
+from gateway.telemetry import metrics
 
 # What the bus and SQL know, as Prometheus text. Pure.
 
@@ -175,11 +161,11 @@ def tally_families(
     out."""
     found: dict[str, dict[tuple[str, ...], int]] = {}
     for field, number in counts.items():
-        name, *labels = field.split(SEPARATOR)
+        name, *labels = field.split(metrics.SEPARATOR)
         found.setdefault(name, {})[tuple(labels)] = number
-    for what in COUNTS:
+    for what in metrics.COUNTS:
         rows = found.get(what.name, {})
-        yield _histogram(what, rows, clean) if isinstance(what, Timed) else _counter(what, rows, clean)
+        yield _histogram(what, rows, clean) if isinstance(what, metrics.Timed) else _counter(what, rows, clean)
     unusable = GaugeMetricFamily(
         _UNUSABLE, "1 while a model does not answer for want of a key or of credit.", labels=["model", "fault"]
     )
@@ -188,21 +174,21 @@ def tally_families(
     yield unusable
 
 
-def _counter(what: Counted, rows: Mapping[tuple[str, ...], int], clean: Callable[[str], str]) -> Metric:
+def _counter(what: metrics.Counted, rows: Mapping[tuple[str, ...], int], clean: Callable[[str], str]) -> Metric:
     family = CounterMetricFamily(what.name, what.meaning, labels=what.labels)
     for labels, number in sorted(rows.items()):
         family.add_metric([*map(clean, labels)], number)
     return family
 
 
-def _histogram(what: Timed, rows: Mapping[tuple[str, ...], int], clean: Callable[[str], str]) -> Metric:
+def _histogram(what: metrics.Timed, rows: Mapping[tuple[str, ...], int], clean: Callable[[str], str]) -> Metric:
     family = HistogramMetricFamily(what.name, what.meaning, labels=what.labels)
     for labels in sorted({row[:-1] for row in rows}):
         total, buckets = 0, []
-        for bucket in BUCKETS:
+        for bucket in metrics.BUCKETS:
             total += rows.get((*labels, bucket), 0)
             buckets.append((bucket, total))
-        family.add_metric([*map(clean, labels)], buckets, rows.get((*labels, SUM_MS), 0) / 1000)
+        family.add_metric([*map(clean, labels)], buckets, rows.get((*labels, metrics.SUM_MS), 0) / 1000)
     return family
 
 
@@ -493,16 +479,16 @@ def overview_routes(health: Health) -> APIRouter:
         today, now_ms = await health.spent_today(), health.clock.now_ms()
         recent, hour = _together(past[-_RECENT_SPANS:]), _together(past[-_HOUR_SPANS:])
         since_ms = past[-_RECENT_SPANS].at_ms if past else now_ms
-        calls = counted(hour, MODEL_OUTCOMES)
+        calls = metrics.counted(hour, metrics.MODEL_OUTCOMES)
         return OverviewView(
             at=moment(now_ms),
             **dict(readiness),
             queue=None if figures is None else queue_view(figures, now_ms=now_ms),
-            per_minute=counted(recent, TURNS) / max((now_ms - since_ms) / 60_000, 1),
-            p50_ms=quantile_ms(hour, ANSWER_SECONDS, 0.5),
-            p95_ms=quantile_ms(hour, ANSWER_SECONDS, 0.95),
+            per_minute=metrics.counted(recent, metrics.TURNS) / max((now_ms - since_ms) / 60_000, 1),
+            p50_ms=metrics.quantile_ms(hour, metrics.ANSWER_SECONDS, 0.5),
+            p95_ms=metrics.quantile_ms(hour, metrics.ANSWER_SECONDS, 0.95),
             model_calls=calls,
-            model_errors=calls - counted(hour, MODEL_OUTCOMES, None, _ANSWERED),
+            model_errors=calls - metrics.counted(hour, metrics.MODEL_OUTCOMES, None, _ANSWERED),
             cost_today=sum(each.cost_usd for each in today.values()),
             tokens_today=sum(each.tokens for each in today.values()),
             waited=list(map(QueueMomentView.model_validate, await health.waited())),
@@ -543,7 +529,7 @@ def overview_routes(health: Health) -> APIRouter:
         today: dict[str, UsageSum] = {}
         for (_, model), found in spent.items():
             today[model] = today.get(model, UsageSum()) + found
-        names = {*today, *troubles, *label_values(counts, MODEL_OUTCOMES)}
+        names = {*today, *troubles, *metrics.label_values(counts, metrics.MODEL_OUTCOMES)}
         return [
             ModelView(
                 model=name,
@@ -551,10 +537,11 @@ def overview_routes(health: Health) -> APIRouter:
                 calls_today=today.get(name, UsageSum()).calls,
                 tokens_today=today.get(name, UsageSum()).tokens,
                 cost_today=today.get(name, UsageSum()).cost_usd,
-                answered=counted(counts, MODEL_OUTCOMES, name, _ANSWERED),
-                failed=counted(counts, MODEL_OUTCOMES, name) - counted(counts, MODEL_OUTCOMES, name, _ANSWERED),
-                p50_ms=quantile_ms(counts, MODEL_SECONDS, 0.5, name),
-                p95_ms=quantile_ms(counts, MODEL_SECONDS, 0.95, name),
+                answered=metrics.counted(counts, metrics.MODEL_OUTCOMES, name, _ANSWERED),
+                failed=metrics.counted(counts, metrics.MODEL_OUTCOMES, name)
+                - metrics.counted(counts, metrics.MODEL_OUTCOMES, name, _ANSWERED),
+                p50_ms=metrics.quantile_ms(counts, metrics.MODEL_SECONDS, 0.5, name),
+                p95_ms=metrics.quantile_ms(counts, metrics.MODEL_SECONDS, 0.95, name),
             )
             for name in sorted(names)
         ]
@@ -587,13 +574,13 @@ def _together(spans: Iterable[CountedSpan]) -> Mapping[str, int]:
 
 
 def _span_view(span: CountedSpan) -> SpanView:
-    calls = counted(span.counts, MODEL_OUTCOMES)
+    calls = metrics.counted(span.counts, metrics.MODEL_OUTCOMES)
     return SpanView(
         at=moment(span.at_ms),
-        answers=counted(span.counts, TURNS),
-        failures=counted(span.counts, TURNS, "failed"),
-        p50_ms=quantile_ms(span.counts, ANSWER_SECONDS, 0.5),
-        p95_ms=quantile_ms(span.counts, ANSWER_SECONDS, 0.95),
+        answers=metrics.counted(span.counts, metrics.TURNS),
+        failures=metrics.counted(span.counts, metrics.TURNS, "failed"),
+        p50_ms=metrics.quantile_ms(span.counts, metrics.ANSWER_SECONDS, 0.5),
+        p95_ms=metrics.quantile_ms(span.counts, metrics.ANSWER_SECONDS, 0.95),
         model_calls=calls,
-        model_errors=calls - counted(span.counts, MODEL_OUTCOMES, None, _ANSWERED),
+        model_errors=calls - metrics.counted(span.counts, metrics.MODEL_OUTCOMES, None, _ANSWERED),
     )

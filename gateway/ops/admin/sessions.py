@@ -17,22 +17,10 @@ from starlette import status
 from gateway.bus.deliveries import Deliveries
 from gateway.bus.inbound import Inbound
 from gateway.bus.operator import Operator
+from gateway.contracts import messages
 from gateway.contracts.budgets import DAY_MS
 from gateway.contracts.errors import BusError, BusUnavailable
 from gateway.contracts.ids import ReplyAddress, SessionKey
-from gateway.contracts.messages import (
-    CleanText,
-    ControlKind,
-    ControlRequest,
-    DeliveryRecord,
-    DeliveryState,
-    InboundMessage,
-    Receipt,
-    Reply,
-    ReplyKind,
-    joined,
-    literal_text,
-)
 from gateway.contracts.ports import Clock, PendingReply, Verdict
 from gateway.contracts.sessions import Session
 from gateway.ops.admin import views
@@ -53,7 +41,7 @@ from gateway.store.subagents import TaskStore
 
 NAME: Final = OPERATOR
 _AUTHOR: Final = "operator"
-OPERATOR_WROTE: Final = literal_text("[The operator of this service wrote to the person here:]")
+OPERATOR_WROTE: Final = messages.literal_text("[The operator of this service wrote to the person here:]")
 """The transcript's note of what the operator wrote."""
 _BATCH: Final = 32
 _WAIT_S: Final = 5.0
@@ -64,16 +52,16 @@ log = structlog.get_logger("trivet.admin")
 
 def order_message(
     key: SessionKey, text: str, *, scrubber: Scrubber, clock: Clock, address: ReplyAddress | None = None
-) -> InboundMessage:
+) -> messages.InboundMessage:
     """Write a message of the operator on the lane of `key`. Its answer goes to `address`, without one to nobody."""
     now_ms = clock.now_ms()
-    return InboundMessage(
+    return messages.InboundMessage(
         id=f"{NAME}:{_AUTHOR}:{key}:{clock.new_id()}",
         key=key,
         address=address or ReplyAddress(NAME, str(key), "{}"),
         text=scrubber.for_chat(str(key)).scrub(text),
         author_id=_AUTHOR,
-        author_name=literal_text(""),  # nobody's name in the chat
+        author_name=messages.literal_text(""),  # nobody's name in the chat
         is_private=not key.place,
         sent_at_ms=now_ms,
         received_at_ms=now_ms,
@@ -92,19 +80,19 @@ async def take_replies(bus: Deliveries, *, consumer: str, clock: Clock) -> None:
             await asyncio.sleep(_BUS_PAUSE_S)
 
 
-def _receipt(pending: PendingReply, clock: Clock) -> Receipt:
-    record = DeliveryRecord(
+def _receipt(pending: PendingReply, clock: Clock) -> messages.Receipt:
+    record = messages.DeliveryRecord(
         pending.reply.id,
-        DeliveryState.SENT,
+        messages.DeliveryState.SENT,
         attempt=pending.record.attempt + 1,
         next_chunk=1,
         chunks=1,
         updated_at_ms=clock.now_ms(),
     )
-    return Receipt(record, pending.reply.key, NAME)
+    return messages.Receipt(record, pending.reply.key, NAME)
 
 
-def _first_line(text: CleanText) -> str:
+def _first_line(text: messages.CleanText) -> str:
     return text.partition("\n")[0][:200]
 
 
@@ -216,7 +204,7 @@ def session_orders(
         chat hears nothing of it."""
         session = await _current(store, session_id)
         message = order_message(session.key, "/stop", scrubber=scrubber, clock=clock)
-        admission = await intake.request_control(ControlRequest(ControlKind.STOP, message))
+        admission = await intake.request_control(messages.ControlRequest(messages.ControlKind.STOP, message))
         if admission.verdict is not Verdict.ACCEPTED:
             raise HTTPException(status.HTTP_429_TOO_MANY_REQUESTS, "too many orders wait: try again later")
         await store.audit.note(ADMIN, "session.stop", f"session:{session.id}")
@@ -228,17 +216,17 @@ def session_orders(
         is told of it with the next turn."""
         session = await _current(store, session_id)
         text = scrubber.for_chat(str(session.key)).scrub(order.text.strip())
-        reply = Reply(
+        reply = messages.Reply(
             id=f"{NAME}:{clock.new_id()}",
             turn_id="",
             key=session.key,
             address=await _chat_of(store, session),
             text=text,
-            kind=ReplyKind.NOTICE,
+            kind=messages.ReplyKind.NOTICE,
             created_at_ms=clock.now_ms(),
             language=session.language,
         )
-        await store.turns.interject(session.id, reply, note=joined(OPERATOR_WROTE, text, by="\n\n"))
+        await store.turns.interject(session.id, reply, note=messages.joined(OPERATOR_WROTE, text, by="\n\n"))
         await store.audit.note(ADMIN, "session.say", f"session:{session.id}", {"reply": reply.id})
         with contextlib.suppress(BusError):  # what is committed is published by the relay
             await deliveries.publish([reply])
