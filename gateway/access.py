@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, LiteralString
 
 from gateway.contracts import access
@@ -40,25 +40,17 @@ class LockedOut(Declined):
         self.wait_s = wait_s
 
 
+@dataclass(eq=False, repr=False)
 class AccessService:
     """Decides for one who may: who is an admin is for the callers to check. Raises `Declined`, `StoreUnavailable` and
     `BusUnavailable`; after the last, what was decided is in SQL and shown within seconds."""
 
-    def __init__(
-        self,
-        book: AccessStore,
-        bus: Access,
-        deliveries: Deliveries,
-        policy: access.AccessPolicy,
-        clean: Callable[[str], CleanText],
-        clock: Clock,
-    ) -> None:
-        self.book = book
-        self.bus = bus
-        self._deliveries = deliveries
-        self._policy = policy
-        self._clean = clean
-        self._clock = clock
+    book: AccessStore
+    bus: Access
+    deliveries: Deliveries
+    policy: access.AccessPolicy
+    clean: Callable[[str], CleanText]
+    clock: Clock
 
     # --- strangers
 
@@ -82,7 +74,7 @@ class AccessService:
                 left=taken.tries_left,
             )
         await self.grant(taken.pairing.owner, role, actor=actor)
-        await self._deliveries.publish([replace(taken.pairing.welcome, created_at_ms=self._clock.now_ms())])
+        await self.deliveries.publish([replace(taken.pairing.welcome, created_at_ms=self.clock.now_ms())])
         return taken.pairing
 
     async def deny(self, code: str, *, actor: str) -> SessionKey:
@@ -90,16 +82,16 @@ class AccessService:
         owner = await self.bus.deny_pairing(_code(code))
         if owner is None:
             raise NoSuchCode("no person waits with the code {code}", code=_code(code)[:16])
-        await self.book.note_denial(owner, actor=actor, now_ms=self._clock.now_ms())
+        await self.book.note_denial(owner, actor=actor, now_ms=self.clock.now_ms())
         return owner
 
     async def claim(self, person: SessionKey, at_ms: int) -> bool:
         """Make the person who sent the owner code at `at_ms` (Unix) the first admin. False: there is no such code, it
         came too late, or somebody is admin already."""
-        code, owner = self._policy.owner_code, person.owner
-        if code is None or at_ms >= code.expires_at_ms or self._policy.admins:
+        code, owner = self.policy.owner_code, person.owner
+        if code is None or at_ms >= code.expires_at_ms or self.policy.admins:
             return False
-        grant = Grant(owner, GrantRole.ADMIN, code.name, self._clock.now_ms())
+        grant = Grant(owner, GrantRole.ADMIN, code.name, self.clock.now_ms())
         is_owner = await self.book.put_owner(grant)
         await self.project()
         if is_owner:
@@ -112,13 +104,13 @@ class AccessService:
         """Give a person a role, or block them; who waited to be let in waits no more. False: it was decided so
         before."""
         owner = person.owner
-        if role is GrantRole.BLOCKED and owner in self._policy.admins:
+        if role is GrantRole.BLOCKED and owner in self.policy.admins:
             raise Declined(
                 "{person} is an admin by configuration and cannot be blocked: remove the key from access.admins",
                 person=str(owner),
             )
-        why = clipped(self._clean(reason.strip()), REASON_CHARS_MAX)
-        has_changed = await self.book.put_grant(Grant(owner, role, actor, self._clock.now_ms(), why))
+        why = clipped(self.clean(reason.strip()), REASON_CHARS_MAX)
+        has_changed = await self.book.put_grant(Grant(owner, role, actor, self.clock.now_ms(), why))
         await self.project()
         await self.bus.forget_pairing(owner)
         return has_changed
@@ -126,32 +118,32 @@ class AccessService:
     async def revoke(self, person: SessionKey, *, actor: str) -> bool:
         """Take back what was decided about a person: now a stranger, or what the configuration says. False: nothing
         was."""
-        has_changed = await self.book.drop_grant(person.owner, actor=actor, now_ms=self._clock.now_ms())
+        has_changed = await self.book.drop_grant(person.owner, actor=actor, now_ms=self.clock.now_ms())
         await self.project()
         return has_changed
 
     def role_of(self, person: SessionKey, granted: str) -> GrantRole | None:
         """Return the role of a person with this grant (empty: none), by what the configuration says as well;
         None for a stranger."""
-        return self._policy.role_of(person.owner, granted or None)
+        return self.policy.role_of(person.owner, granted or None)
 
     async def blocked_through(self, person: SessionKey) -> SessionKey | None:
         """Return the linked account whose block holds for this one as well; None if there is none."""
         held = await self.book.projection()
-        return access.blocked_through(person.owner, held.grants, held.persons, self._policy)
+        return access.blocked_through(person.owner, held.grants, held.persons, self.policy)
 
     # --- places
 
     async def set_place(self, place: SessionKey, rule: access.PlaceRule, *, actor: str) -> bool:
         """Replace what was decided about a place; an empty rule takes it back, with all that was approved there. False:
         nothing has changed."""
-        has_changed = await self.book.put_place_rule(place, rule, actor=actor, now_ms=self._clock.now_ms())
+        has_changed = await self.book.put_place_rule(place, rule, actor=actor, now_ms=self.clock.now_ms())
         await self.project()
         return has_changed
 
     async def ask_again(self, place: SessionKey, tool: str, *, actor: str) -> bool:
         """Take back what was approved of a tool in a place. False: nothing was."""
-        return await self.book.drop_place_approvals(place, tool, actor=actor, now_ms=self._clock.now_ms())
+        return await self.book.drop_place_approvals(place, tool, actor=actor, now_ms=self.clock.now_ms())
 
     # --- limits
 
@@ -161,7 +153,7 @@ class AccessService:
 
         def checked(before: LimitRule) -> LimitRule:
             rule = change(before)
-            if whom in self._policy.admins and rule.per_minute is not None:
+            if whom in self.policy.admins and rule.per_minute is not None:
                 raise Declined(
                     "{person} is an admin by configuration: the rate of messages is set in "
                     "limits.admin.messages_per_minute",
@@ -169,7 +161,7 @@ class AccessService:
                 )
             return rule
 
-        now_ms = self._clock.now_ms()
+        now_ms = self.clock.now_ms()
         has_changed = await self.book.change_limit_rule(whom, checked, actor=actor, now_ms=now_ms)
         await self.project()
         return has_changed
@@ -192,7 +184,7 @@ class AccessService:
         held = await self.book.projection()
         return replace(
             held,
-            grants=access.blocking_all(held.grants, held.persons, self._policy),
+            grants=access.blocking_all(held.grants, held.persons, self.policy),
             limits=access.limiting_all(held.limits, held.persons),
         )
 

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from contextvars import copy_context
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from importlib import import_module
 from threading import BoundedSemaphore, Thread
 from typing import Any, Final, Literal, get_args, get_type_hints
@@ -189,27 +189,22 @@ class HookEvent:
 Clean = Callable[[str], CleanText]
 
 
+@dataclass(eq=False, repr=False)
 class Hooks:
-    """The hooks that a process calls, in the order of `plugins.enabled`.
+    """The hooks that a process calls, in the order of `plugins.enabled`, each with its name and point. `count_failure`
+    is told the name of one that failed.
 
     A hook that raises is logged, counted and skipped; one that takes longer than `timeout_s` is then left alone for
     HOOK_REST_S, so that no queue forms before it. Nothing is raised, and what hooks return is scrubbed."""
 
-    def __init__(
-        self,
-        hooks: Sequence[tuple[str, HookPoint, Callable[[HookEvent], Any]]],
-        count_failure: Callable[[str], None],
-        *,
-        timeout_s: float = HOOK_TIMEOUT_S,
-    ) -> None:
-        """Take each hook with its name and point. `count_failure` is told the name of one that failed."""
-        self._hooks = hooks
-        self._count_failure = count_failure
-        self._timeout_s = timeout_s
-        self._rests_until_s: dict[str, float] = {}
+    hooks: Sequence[tuple[str, HookPoint, Callable[[HookEvent], Any]]]
+    count_failure: Callable[[str], None]
+    _: KW_ONLY
+    timeout_s: float = HOOK_TIMEOUT_S
+    _rests_until_s: dict[str, float] = field(init=False, default_factory=dict)
 
     def __bool__(self) -> bool:
-        return bool(self._hooks)
+        return bool(self.hooks)
 
     async def replaced(self, event: HookEvent, clean: Clean) -> CleanText:
         """Return the text as the hooks of this point leave it, one after the other."""
@@ -224,14 +219,14 @@ class Hooks:
         return tuple(clean(each) for each in said if each)
 
     def _of(self, point: HookPoint) -> Iterator[tuple[str, Callable[[HookEvent], Any]]]:
-        return ((name, function) for name, its_point, function in self._hooks if its_point is point)
+        return ((name, function) for name, its_point, function in self.hooks if its_point is point)
 
     async def _said(self, name: str, function: Callable[[HookEvent], Any], event: HookEvent) -> str:
         """Return what a hook says; "" for nothing, and where it failed."""
         now_s = asyncio.get_running_loop().time()
         if now_s < self._rests_until_s.get(name, now_s):
             return ""
-        limit = asyncio.timeout(self._timeout_s)
+        limit = asyncio.timeout(self.timeout_s)
         try:
             async with limit:
                 said = await call(function, event)
@@ -247,8 +242,8 @@ class Hooks:
         except Exception as error:  # noqa: BLE001 - named boundary, a plug-in: whatever it was, the message goes on
             _log.exception("hook.failed", hook=name, reason=type(error).__name__)
         if limit.expired():
-            self._rests_until_s[name] = now_s + self._timeout_s + HOOK_REST_S
-        self._count_failure(name)
+            self._rests_until_s[name] = now_s + self.timeout_s + HOOK_REST_S
+        self.count_failure(name)
         return ""
 
 

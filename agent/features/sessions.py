@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final
 
@@ -66,46 +67,36 @@ def conversation_commands(
     )
 
 
+@dataclass(eq=False, repr=False)
 class _Commands:
     """The commands of people about their current conversation, and about their others."""
 
-    def __init__(
-        self,
-        store: Store,
-        compactor: Compactor,
-        lanes: Lanes,
-        scrubber: Scrubber,
-        ending: SubagentStopper,
-        clock: Clock,
-        prices_of: PricesOf,
-        left: Sequence[Left],
-    ) -> None:
-        self._store = store
-        self._compactor = compactor
-        self._lanes = lanes
-        self._scrubber = scrubber
-        self._ending = ending
-        self._clock = clock
-        self._prices_of = prices_of
-        self._left = left
+    store: Store
+    compactor: Compactor
+    lanes: Lanes
+    scrubber: Scrubber
+    ending: SubagentStopper
+    clock: Clock
+    prices_of: PricesOf
+    left: Sequence[Left]
 
     async def new(self, asked: CommandRequest) -> CommandReply:
-        for tell in self._left:
+        for tell in self.left:
             await tell(asked.session.key)
-        ended = await self._ending.ask(asked.session.key)
+        ended = await self.ending.ask(asked.session.key)
         begun = asked.words.say("A new conversation has begun.")
         return CommandReply(telling_of_ended(begun, ended, asked.words), (sessions.OpenSession(),))
 
     async def stop(self, asked: CommandRequest) -> str:
         # The control lane stops turns; a /stop that comes this way finds its own lane idle.
-        ended = await self._ending.end(asked.session.key)
+        ended = await self.ending.end(asked.session.key)
         return stopped_sentence(asked.words, was_running=False, dropped=0, ended=ended)
 
     async def title(self, asked: CommandRequest) -> CommandReply | str:
         words = asked.words
         if not asked.argument:
             return words.say("This conversation is called **{title}**.", title=asked.session.title)
-        wanted = wanted_title(asked.argument, self._scrubber.for_chat(str(asked.session.key)).scrub)
+        wanted = wanted_title(asked.argument, self.scrubber.for_chat(str(asked.session.key)).scrub)
         if not wanted:
             return words.say("A title needs at least one character that can be seen.")
         word = words.say("This conversation is now called **{title}**.", title=wanted)
@@ -114,7 +105,7 @@ class _Commands:
     async def sessions(self, asked: CommandRequest) -> CommandReply | str:
         page, words = _page(asked.argument), asked.words
         offset = (page - 1) * limits.SESSIONS_SHOWN
-        found = await self._store.sessions.page(key=asked.session.key, limit=limits.SESSIONS_SHOWN + 1, offset=offset)
+        found = await self.store.sessions.page(key=asked.session.key, limit=limits.SESSIONS_SHOWN + 1, offset=offset)
         shown, is_more = found[: limits.SESSIONS_SHOWN], len(found) > limits.SESSIONS_SHOWN
         if not shown:
             return words.say("You have no older conversations.")
@@ -128,25 +119,25 @@ class _Commands:
         return CommandReply("\n\n".join((heading, lines, *hints)), offers=tuple(offers))
 
     async def status(self, asked: CommandRequest) -> str:
-        waiting, _ = await self._lanes.depth(asked.session.key)
+        waiting, _ = await self.lanes.depth(asked.session.key)
         # This very command is the turn that runs and the message that waits.
-        tasks = await self._store.tasks.tasks_of_session(asked.session.id)
+        tasks = await self.store.tasks.tasks_of_session(asked.session.id)
         waiting = max(waiting - 1, 0)
-        now_ms = self._clock.now_ms()
+        now_ms = self.clock.now_ms()
         return status_text(
             asked.session,
             asked.words,
             waiting=waiting,
             is_running=False,
             now_ms=now_ms,
-            prices_of=self._prices_of,
+            prices_of=self.prices_of,
             tasks=tasks,
         )
 
     async def compact(self, asked: CommandRequest) -> str:
-        view = await self._store.transcript.view(asked.session.id)
-        focus = self._scrubber.for_chat(str(asked.session.key)).scrub(asked.argument) if asked.argument else None
-        done = await self._compactor.compact(
+        view = await self.store.transcript.view(asked.session.id)
+        focus = self.scrubber.for_chat(str(asked.session.key)).scrub(asked.argument) if asked.argument else None
+        done = await self.compactor.compact(
             asked.session, view, fence=asked.fence, budget=None, permit=asked.permit, focus=focus
         )
         if done.has_failed:

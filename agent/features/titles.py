@@ -6,6 +6,7 @@ import asyncio
 import re
 import unicodedata
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Final
 
 import regex
@@ -162,28 +163,19 @@ def _without_endings(text: str) -> str:
 _log = structlog.get_logger(__name__)
 
 
+@dataclass(eq=False, repr=False)
 class Titler:
-    """The built-in sub-agent that names conversations. Its failures are logged, never shown."""
+    """The built-in sub-agent that names conversations, all or only those in places that show a title. Its failures are
+    logged, never shown."""
 
-    def __init__(
-        self,
-        client: ModelProvider,
-        models: Models,
-        store: Store,
-        scrubber: Scrubber,
-        clock: Clock,
-        publish: Callable[[Sequence[Reply]], Awaitable[None]],
-        *,
-        is_for_all: bool = True,
-    ) -> None:
-        """Give titles to all conversations, or only to those in places that show one."""
-        self._client = client
-        self._models = models
-        self._store = store
-        self._scrubber = scrubber
-        self._clock = clock
-        self._publish = publish
-        self._is_for_all = is_for_all
+    client: ModelProvider
+    models: Models
+    store: Store
+    scrubber: Scrubber
+    clock: Clock
+    publish: Callable[[Sequence[Reply]], Awaitable[None]]
+    _: KW_ONLY
+    is_for_all: bool = True
 
     async def title(
         self, session: Session, *, turn_id: str, permit: Permit, address: ReplyAddress | None = None
@@ -192,23 +184,23 @@ class Titler:
         never pay for the same title."""
         if session.title != UNTITLED or session.title_tries >= limits.TITLE_TRIES_MAX:
             return
-        if address is None and not self._is_for_all:
+        if address is None and not self.is_for_all:
             return
         try:
-            first_text = await self._store.transcript.first_said(session.id)
+            first_text = await self.store.transcript.first_said(session.id)
             if first_text and await self._claim(session):
                 title = await self._try(session, first_text, turn_id, permit)
                 if title is None or not await self._give(session, title, first_text, turn_id, address):
-                    await self._store.sessions.release_title(session.id)
+                    await self.store.sessions.release_title(session.id)
         except StoreError as error:
             _log.warning("title.failed", session_id=session.id, reason=str(error))
 
     async def _claim(self, session: Session) -> bool:
-        return await self._store.sessions.claim_title(
+        return await self.store.sessions.claim_title(
             session.id,
             tries_max=limits.TITLE_TRIES_MAX,
             held_ms=int(limits.TITLE_CLAIM_S * 1000),
-            now_ms=self._clock.now_ms(),
+            now_ms=self.clock.now_ms(),
         )
 
     async def _try(self, session: Session, first_text: CleanText, turn_id: str, permit: Permit) -> CleanText | None:
@@ -230,24 +222,24 @@ class Titler:
     ) -> bool:
         """Commit the title and the reply about it together; if the bus does not take the reply now, the relay delivers
         it later. Return False if the session has a title by now, or its source is gone."""
-        now_ms = self._clock.now_ms()
+        now_ms = self.clock.now_ms()
         telling = (
             title_reply(title, turn_id=turn_id, key=session.key, address=address, now_ms=now_ms) if address else None
         )
-        is_given = await self._store.transcript.set_title_if_untitled(
+        is_given = await self.store.transcript.set_title_if_untitled(
             session.id, title, made_of=made_of, telling=telling
         )
         if is_given and telling:
             try:
-                await self._publish([telling])
+                await self.publish([telling])
             except BusError as error:
                 _log.info("title.told_later", session_id=session.id, reason=str(error))
         return is_given
 
     async def _make(self, session: Session, first_text: CleanText, turn_id: str, permit: Permit) -> CleanText:
         """Ask the model for a title; empty if its answer is none. Raises the `ModelError` tree and `TimeoutError`."""
-        model = self._models.utility(session)
-        is_reasoning = self._models.client.facts(model).is_reasoning
+        model = self.models.utility(session)
+        is_reasoning = self.models.client.facts(model).is_reasoning
         request = ModelRequest(
             model=model,
             purpose=UsagePurpose.TITLE,
@@ -259,13 +251,13 @@ class Titler:
             timeout_s=limits.TITLE_TIMEOUT_S,
             turn_id=turn_id,
             permit=permit,
-            otherwise=self._models.of_session(session),
+            otherwise=self.models.of_session(session),
         )
         async with asyncio.timeout(limits.TITLE_TIMEOUT_S):
-            answer = await ask(self._client, request)
-        usage = usage_of(answer, session.key, UsagePurpose.TITLE, now_ms=self._clock.now_ms())
-        await self._store.sessions.charge([usage], session_id=session.id)
-        return sanitize_title(_whole_lines(answer), self._scrubber.for_chat(str(session.key)).scrub)
+            answer = await ask(self.client, request)
+        usage = usage_of(answer, session.key, UsagePurpose.TITLE, now_ms=self.clock.now_ms())
+        await self.store.sessions.charge([usage], session_id=session.id)
+        return sanitize_title(_whole_lines(answer), self.scrubber.for_chat(str(session.key)).scrub)
 
 
 def _whole_lines(answer: ModelAnswer) -> str:

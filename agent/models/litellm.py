@@ -6,10 +6,9 @@ import asyncio
 import base64
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from email.utils import parsedate_to_datetime
 from functools import partial
-from types import MappingProxyType
 from typing import Any, Final
 
 from agent.limits import SPOKEN_BYTES_PER_S
@@ -165,7 +164,6 @@ def _tool(tool: requests.ToolSpec) -> dict[str, Any]:
 
 
 _TRANSIENT_STATUS: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
-_AS_THE_MAP_SAYS: Final[Mapping[str, bool]] = MappingProxyType({})
 _KEY_STATUS: Final = frozenset({401, 403})
 _KEY_WORDS: Final = ("api key not valid", "api_key_invalid", "invalid_api_key")  # some providers say it with a 400
 _SPENT_STATUS: Final = 402
@@ -179,35 +177,28 @@ _TOO_LONG_WORDS: Final = (
 )
 
 
+@dataclass(eq=False, repr=False)
 class LitellmClient:
     """`ModelProvider`, `EmbeddingModel` and `TranscriptionModel` on litellm. `endpoint_of` returns the
-    arguments that go with a call, for each name of a model."""
+    arguments that go with a call, for each name of a model; `sees` overrides the price map on which models see; without
+    a `gallery` no model is shown an image."""
 
-    def __init__(
-        self,
-        catalog: ModelCatalog,
-        endpoint_of: Callable[[str], ModelEndpoint] = ModelEndpoint,
-        *,
-        gallery: requests.Gallery | None = None,
-        sees: Mapping[str, bool] = _AS_THE_MAP_SAYS,
-    ) -> None:
-        """Keep the dependencies. `sees` overrides the price map on which models see; without a `gallery` no model is
-        shown an image."""
-        self._catalog = catalog
-        self._gallery = gallery
-        self._sees = sees
-        self._endpoint_of = endpoint_of
-        self._loading = asyncio.Lock()
-        self._calls: ProviderCalls | None = None
+    catalog: ModelCatalog
+    endpoint_of: Callable[[str], ModelEndpoint] = ModelEndpoint
+    _: KW_ONLY
+    gallery: requests.Gallery | None = None
+    sees: Mapping[str, bool] = field(default_factory=dict)
+    _loading: asyncio.Lock = field(init=False, default_factory=asyncio.Lock)
+    _calls: ProviderCalls | None = field(init=False, default=None)
 
     def facts(self, model: str) -> requests.ModelFacts:
         """Return the facts from litellm's price map, without importing litellm. An address set by the operator counts
         as a provider of its own, of whose models no sibling is known; nor is one that needs another key."""
-        endpoint = self._endpoint_of(model)
-        facts = self._catalog.facts(endpoint.model)
+        endpoint = self.endpoint_of(model)
+        facts = self.catalog.facts(endpoint.model)
 
         def called_alike(sibling: str) -> str:
-            return sibling if not endpoint.api_base and endpoint.is_called_as(self._endpoint_of(sibling)) else ""
+            return sibling if not endpoint.api_base and endpoint.is_called_as(self.endpoint_of(sibling)) else ""
 
         return replace(
             facts,
@@ -216,12 +207,12 @@ class LitellmClient:
             provider=endpoint.api_base or facts.provider,
             api=facts.provider,
             output_max=endpoint.max_tokens or facts.output_max,
-            sees=self._gallery is not None and self._sees.get(model, facts.sees),
+            sees=self.gallery is not None and self.sees.get(model, facts.sees),
         )
 
     def check_name(self, model: str) -> None:
         """Check a name against litellm's price map and its list of providers."""
-        self._catalog.check_name(self._endpoint_of(model).model)
+        self.catalog.check_name(self.endpoint_of(model).model)
 
     async def stream(self, request: requests.ModelRequest) -> AsyncIterator[requests.ModelEvent]:
         """Make one attempt. Raises `ModelUnavailable`, `ModelTooSlow`, `ModelRejected` or `ContextTooLong`."""
@@ -230,8 +221,8 @@ class LitellmClient:
         try:
             async with asyncio.timeout(request.timeout_s):
                 pictures = await self._pictures(request)
-                endpoint = self._endpoint_of(request.model)
-                given = arguments(request, endpoint, self._catalog.facts(endpoint.model), pictures)
+                endpoint = self.endpoint_of(request.model)
+                given = arguments(request, endpoint, self.catalog.facts(endpoint.model), pictures)
                 call = calls.prepare(given, request.tools)
                 made = calls.chunks(call) if call is not None else self._completed(given, gathered)
                 async with aclosing(made) as chunks:
@@ -263,7 +254,7 @@ class LitellmClient:
         try:
             async with asyncio.timeout(request.timeout_s):
                 answer = await calls.litellm.module.aembedding(
-                    **addressed(self._endpoint_of(request.model)),
+                    **addressed(self.endpoint_of(request.model)),
                     input=list(request.texts),
                     encoding_format="float",
                     timeout=request.timeout_s,
@@ -281,7 +272,7 @@ class LitellmClient:
         given = {"language": request.language.partition("-")[0].lower()} if request.language else {}
         async with _in_time(calls, request.timeout_s):
             answer = await calls.litellm.module.atranscription(
-                **addressed(self._endpoint_of(request.model)),
+                **addressed(self.endpoint_of(request.model)),
                 file=(request.name, request.content, request.media_type),
                 timeout=request.timeout_s,
                 max_retries=0,
@@ -294,7 +285,7 @@ class LitellmClient:
         calls = await self._load(is_own_way=True)
         async with _in_time(calls, request.timeout_s):
             answer = await calls.litellm.module.aspeech(
-                **addressed(self._endpoint_of(request.model)),
+                **addressed(self.endpoint_of(request.model)),
                 input=request.text,
                 voice=request.voice,
                 response_format="opus",
@@ -308,7 +299,7 @@ class LitellmClient:
         first call will say."""
         calls = await self._load(is_own_way=is_own_way)
         for model in models:
-            given = {**addressed(self._endpoint_of(model)), "messages": [{"role": "user", "content": "hello"}]}
+            given = {**addressed(self.endpoint_of(model)), "messages": [{"role": "user", "content": "hello"}]}
             with suppress(*calls.litellm.errors):
                 if await asyncio.to_thread(calls.prepare, given) is None:
                     await self._load(is_own_way=True)
@@ -321,10 +312,10 @@ class LitellmClient:
 
     async def _pictures(self, request: requests.ModelRequest) -> Mapping[Image, bytes]:
         """Load the images of a prompt that still exist, for a model that sees."""
-        if self._gallery is None or not self.facts(request.model).sees:
+        if self.gallery is None or not self.facts(request.model).sees:
             return {}
         wanted = {image for message in request.messages for image in message.images}
-        found = {image: await self._gallery.bytes_of(request.key, image.path) for image in wanted}
+        found = {image: await self.gallery.bytes_of(request.key, image.path) for image in wanted}
         return {image: content for image, content in found.items() if content is not None}
 
     async def _load(self, *, is_own_way: bool = False) -> ProviderCalls:

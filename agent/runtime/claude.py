@@ -11,7 +11,7 @@ import base64
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import takewhile
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -408,42 +408,33 @@ def _bare(model: str) -> str:
     return model.removeprefix("anthropic/")
 
 
+@dataclass(eq=False, repr=False)
 class _SdkTools:
     """Our tools as the SDK calls them: several at once, under the policy and inside the envelope of the registry, whose
     locks keep apart what writes to one place."""
 
-    def __init__(
-        self,
-        sdk: ModuleType,
-        tools: ToolRegistry,
-        turn: Turn,
-        context: ToolContext,
-        hearing: ClaudeRecorder,
-        deadline: asyncio.Timeout,
-        *,
-        rounds_max: int,
-    ) -> None:
-        self._sdk = sdk
-        self._tools = tools
-        self._turn = turn
-        self._context = context
-        self._hearing = hearing
-        self._deadline = deadline
-        self._rounds_max = rounds_max
-        self._calls = 0
-        self._running = 0
-        self._slots = asyncio.Semaphore(limits.TOOLS_PARALLEL_MAX)
-        self._joining = asyncio.Lock()
+    sdk: ModuleType
+    tools: ToolRegistry
+    turn: Turn
+    context: ToolContext
+    hearing: ClaudeRecorder
+    deadline: asyncio.Timeout
+    _: KW_ONLY
+    rounds_max: int
+    _calls: int = field(init=False, default=0)
+    _running: int = field(init=False, default=0)
+    _slots: asyncio.Semaphore = field(init=False, default_factory=lambda: asyncio.Semaphore(limits.TOOLS_PARALLEL_MAX))
+    _joining: asyncio.Lock = field(init=False, default_factory=asyncio.Lock)
 
     def offered(self) -> list[SdkMcpTool[Any]]:
         """List the tools that the policy allows in this turn. The program calls only those at once that it believes to
         read; which of ours may be is for the registry to say."""
-        at_once = self._sdk.ToolAnnotations(readOnlyHint=True)
+        at_once = self.sdk.ToolAnnotations(readOnlyHint=True)
         return [
-            self._sdk.SdkMcpTool(
+            self.sdk.SdkMcpTool(
                 spec.name, spec.description, _without_references(spec.schema), self._handler(spec.name), at_once
             )
-            for spec in self._tools.specs_for(self._context)
+            for spec in self.tools.specs_for(self.context)
         ]
 
     def _handler(self, name: str) -> Callable[[Any], Any]:
@@ -451,41 +442,41 @@ class _SdkTools:
             async with self._slots:
                 with self._clock_stopped():
                     text, is_error = await self._run(name, arguments)
-                    await self._context.permit()  # what is returned makes the model take its next step
+                    await self.context.permit()  # what is returned makes the model take its next step
             return {"content": [_text(text), *map(_text, await self._newcomers())], "is_error": is_error}
 
         return handle
 
     async def _run(self, name: str, arguments: Any) -> tuple[str, bool]:
-        if self._rounds_max and self._hearing.rounds > self._rounds_max:
+        if self.rounds_max and self.hearing.rounds > self.rounds_max:
             return PROMPTS.wrap_up, True
         self._calls += 1
-        call = RequestedCall(f"{self._context.turn_id}:{self._calls}", name, self._hearing.cleaned(arguments))
-        (result,) = await self._tools.run_round(self._context, (call,))
-        note = self._tools.note_on(self._context, (result,))
+        call = RequestedCall(f"{self.context.turn_id}:{self._calls}", name, self.hearing.cleaned(arguments))
+        (result,) = await self.tools.run_round(self.context, (call,))
+        note = self.tools.note_on(self.context, (result,))
         return "\n\n".join(filter(None, (result.text, note))), result.is_error
 
     async def _newcomers(self) -> tuple[CleanText, ...]:
         """Let in who joins the turn, and return what the model is told of it, after the result of a tool."""
         async with self._joining:
-            newcomers = await self._turn.join()
+            newcomers = await self.turn.join()
         if not newcomers:
             return ()
         (told,) = as_prompt([newcomer.entry for newcomer in newcomers])
-        return (self._hearing.let_in([newcomer.entry for newcomer in newcomers], told.text),)
+        return (self.hearing.let_in([newcomer.entry for newcomer in newcomers], told.text),)
 
     @contextmanager
     def _clock_stopped(self) -> Iterator[None]:
         """Stop the clock of the model for the length of the block: a tool has limits of its own, and a person who is
         asked may take longer than any model."""
         self._running += 1
-        self._deadline.reschedule(None)
+        self.deadline.reschedule(None)
         try:
             yield
         finally:
             self._running -= 1
             if not self._running:
-                _begin_again(self._deadline)
+                _begin_again(self.deadline)
 
 
 def _begin_again(deadline: asyncio.Timeout) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 import structlog
 
@@ -52,26 +52,18 @@ class SummaryOrder:
     permit: Permit
 
 
+@dataclass(eq=False, repr=False)
 class Summarizer:
-    """Makes summaries with the cheap model; every call is charged to the session's user, used or not."""
+    """Makes summaries with the cheap model; every call is charged to the session's user, used or not. `tokens_max` is
+    the length of a summary; a model's thinking before it comes on top."""
 
-    def __init__(
-        self,
-        client: ModelClient,
-        models: Models,
-        store: Store,
-        scrubber: Scrubber,
-        clock: Clock,
-        *,
-        tokens_max: int = limits.SUMMARY_TOKENS_MAX,
-    ) -> None:
-        """Keep the dependencies. `tokens_max` is the length of a summary; a model's thinking before it comes on top."""
-        self._client = client
-        self._models = models
-        self._store = store
-        self._scrubber = scrubber
-        self._clock = clock
-        self._tokens_max = tokens_max
+    client: ModelClient
+    models: Models
+    store: Store
+    scrubber: Scrubber
+    clock: Clock
+    _: KW_ONLY
+    tokens_max: int = limits.SUMMARY_TOKENS_MAX
 
     async def climb(self, wanted: SummaryOrder) -> CleanText:
         """Summarize so that the summary is shorter than what it replaces. Raises `NoSummary`, `BudgetSpent`,
@@ -90,7 +82,7 @@ class Summarizer:
 
     async def _whole(self, wanted: SummaryOrder) -> CleanText:
         lighter = compaction_plan.pruned(wanted.entries, kept=0)
-        scrub = self._scrubber.for_chat(str(wanted.session.key)).scrub
+        scrub = self.scrubber.for_chat(str(wanted.session.key)).scrub
         lists = [wanted.entries, *([lighter] if lighter != list(wanted.entries) else [])]
         attempts = [compaction_plan.material(entries, scrub) for entries in lists]
         room = self._room(wanted, wanted.prior)
@@ -141,15 +133,15 @@ class Summarizer:
                         raise
 
     def _room(self, wanted: SummaryOrder, prior: CleanText | None) -> int:
-        model = self._models.utility(wanted.session)
-        planned = self._models.budget(model).planned
+        model = self.models.utility(wanted.session)
+        planned = self.models.budget(model).planned
         return compaction_plan.material_room(
             planned, self._answer_max(model), system=PROMPTS.summary, prior=prior, focus=wanted.focus
         )
 
     def _answer_max(self, model: str) -> int:
-        thought = limits.SUMMARY_THOUGHT_TOKENS if self._models.client.facts(model).is_reasoning else 0
-        return compaction_plan.bounded(self._tokens_max + thought, self._models.budget(model).planned)
+        thought = limits.SUMMARY_THOUGHT_TOKENS if self.models.client.facts(model).is_reasoning else 0
+        return compaction_plan.bounded(self.tokens_max + thought, self.models.budget(model).planned)
 
     async def _alone(self, wanted: SummaryOrder, lines: Sequence[CleanText]) -> CleanText:
         replaced = compaction_plan.size_of(lines) + estimate_tokens(wanted.prior or "")
@@ -161,21 +153,21 @@ class Summarizer:
         """Ask for a summary, and for one of half the length if the first is cut short. Raises `NoSummary` and the
         `ModelError` tree."""
         tokens = compaction_plan.bounded(
-            self._tokens_max, self._models.budget(self._models.utility(wanted.session)).planned
+            self.tokens_max, self.models.budget(self.models.utility(wanted.session)).planned
         )
         answer = await self._answer(wanted, lines, prior, tokens)
         if answer.ending is StopReason.CUT:
             answer = await self._answer(wanted, lines, prior, tokens // 2)
         if not compaction_plan.is_usable(answer, replaced_tokens=replaced_tokens):
             raise UnusableSummary(f"the summary is empty, cut short or too long (finish reason {answer.finish_reason})")
-        return self._scrubber.for_chat(str(wanted.session.key)).scrub(answer.text.strip())
+        return self.scrubber.for_chat(str(wanted.session.key)).scrub(answer.text.strip())
 
     async def _answer(
         self, wanted: SummaryOrder, lines: Sequence[CleanText], prior: CleanText | None, tokens: int
     ) -> ModelAnswer:
         """Ask once for a summary of about `tokens` tokens, retries included, within the time limit."""
-        model = self._models.utility(wanted.session)
-        length = self._scrubber.for_chat(str(wanted.session.key)).scrub(compaction_plan.length_note(tokens))
+        model = self.models.utility(wanted.session)
+        length = self.scrubber.for_chat(str(wanted.session.key)).scrub(compaction_plan.length_note(tokens))
         request = ModelRequest(
             model=model,
             purpose=UsagePurpose.COMPACTION,
@@ -187,12 +179,12 @@ class Summarizer:
             timeout_s=limits.SUMMARY_TIMEOUT_S,
             backoff_s=limits.SUMMARY_BACKOFF_S,
             permit=wanted.permit,
-            otherwise=self._models.of_session(wanted.session),
+            otherwise=self.models.of_session(wanted.session),
         )
         async with asyncio.timeout(limits.SUMMARY_TIMEOUT_S):
-            answer = await ask(self._client, request)
-        usage = usage_of(answer, wanted.session.key, UsagePurpose.COMPACTION, now_ms=self._clock.now_ms())
-        await self._store.sessions.charge([usage], session_id=wanted.session.id)
+            answer = await ask(self.client, request)
+        usage = usage_of(answer, wanted.session.key, UsagePurpose.COMPACTION, now_ms=self.clock.now_ms())
+        await self.store.sessions.charge([usage], session_id=wanted.session.id)
         return answer
 
 

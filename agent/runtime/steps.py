@@ -5,7 +5,7 @@ Everything the model says passes the scrubber as it streams; everything it saw a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from itertools import count
 from typing import Final
 
@@ -66,27 +66,18 @@ class _Spoken:
         return self.answer.ending is StopReason.CUT
 
 
+@dataclass(eq=False, repr=False)
 class Steps:
-    """The loop, for any model and any tools: the engine of every model that litellm reaches."""
+    """The loop, for any model and any tools: the engine of every model that litellm reaches. After `rounds_max` rounds
+    of tools (0: any number) the model is asked to wrap up. Its calls are charged under `purpose`."""
 
-    def __init__(
-        self,
-        client: ModelClient,
-        tools: ToolRegistry,
-        scrubber: Scrubber,
-        clock: Clock,
-        *,
-        rounds_max: int,
-        purpose: UsagePurpose = UsagePurpose.TURN,
-    ) -> None:
-        """Keep the dependencies. After `rounds_max` rounds of tools (0: any number) the model is asked to wrap up. Its
-        calls are charged under `purpose`."""
-        self._client = client
-        self._tools = tools
-        self._scrubber = scrubber
-        self._clock = clock
-        self._rounds_max = rounds_max
-        self._purpose = purpose
+    client: ModelClient
+    tools: ToolRegistry
+    scrubber: Scrubber
+    clock: Clock
+    _: KW_ONLY
+    rounds_max: int
+    purpose: UsagePurpose = UsagePurpose.TURN
 
     async def take_steps(
         self,
@@ -103,13 +94,13 @@ class Steps:
         Between two rounds the messages that join the turn are put before the model, and `window` sees to it that
         they fit. After the last round that is allowed one more call, without tools, asks for a wrap-up."""
         messages = list(prompt)
-        for _ in range(self._rounds_max) if self._rounds_max else count():
-            tools = self._tools.specs_for(context)
+        for _ in range(self.rounds_max) if self.rounds_max else count():
+            tools = self.tools.specs_for(context)
             spoken = await self._speak(turn, context, model, system, messages, window, tools=tools)
             if not spoken.calls:
                 turn.answer = spoken.text
                 return
-            results = await self._tools.run_round(
+            results = await self.tools.run_round(
                 context, tuple(RequestedCall(call.id, call.name, call.arguments) for call in spoken.calls)
             )
             self._keep_results(turn, context, messages, results)
@@ -139,7 +130,7 @@ class Steps:
         more; an answer that was cut off at its limit is requested once more, and after that marked."""
         request = ModelRequest(
             model,
-            self._purpose,
+            self.purpose,
             context.key,
             system,
             tuple(messages),
@@ -194,14 +185,14 @@ class Steps:
     def _more(self, model: str, cut: ModelAnswer) -> int | None:
         """Compute a larger limit for the answer, as far as the model and its window allow; None: there is no larger
         one."""
-        facts = self._client.facts(model)
+        facts = self.client.facts(model)
         had = cut.tokens.completion
         left = facts.context_window - cut.tokens.prompt - 2 * had if facts.context_window else facts.output_max
         more = min(OUTPUT_RAISED * had, facts.output_max, left)
         return more if more > had else None
 
     def _keep_speech(self, turn: Turn, context: ToolContext, messages: list[PromptMessage], spoken: _Spoken) -> None:
-        now_ms = self._clock.now_ms()
+        now_ms = self.clock.now_ms()
         turn.finish_reason = spoken.answer.finish_reason
         if spoken.calls and spoken.answer.thoughts is not None:
             turn.thoughts[spoken.calls[0].id] = spoken.answer.thoughts
@@ -214,14 +205,14 @@ class Steps:
         """Listen to one stream; the text is scrubbed on its way, the arguments when they are whole. It is one text with
         what is `before` it. What is paid for without an answer is kept, too: tries that broke, a call that was cut
         off."""
-        scrubber = self._scrubber.for_chat(str(request.key))
+        scrubber = self.scrubber.for_chat(str(request.key))
         stream = CleanStream(scrubber)
         stream.add(before)
         spoken: _Spoken | None = None
         try:
             with turn.hold.showing(stream.so_far):
                 # To its end: of a stream that is left open, the event loop closes each generator in a task of its own.
-                async for event in self._client.stream(request):
+                async for event in self.client.stream(request):
                     match event:
                         case TextDelta(text=text):
                             stream.add(text)
@@ -235,20 +226,20 @@ class Steps:
                             clean = tuple(_clean_call(call, scrubber) for call in calls)
                             spoken = _Spoken(event, stream.to_the_end(), clean)
         finally:
-            if (unanswered := usage_unanswered(request, now_ms=self._clock.now_ms())) is not None:
+            if (unanswered := usage_unanswered(request, now_ms=self.clock.now_ms())) is not None:
                 turn.usage.append(unanswered)
         if spoken is None:
             raise RuntimeError("a model stream ended without an answer")
         return spoken
 
     def _usage(self, answer: ModelAnswer, request: ModelRequest) -> Usage:
-        now_ms = self._clock.now_ms()
-        return usage_of(answer, request.key, self._purpose, now_ms=now_ms, turn_id=request.turn_id)
+        now_ms = self.clock.now_ms()
+        return usage_of(answer, request.key, self.purpose, now_ms=now_ms, turn_id=request.turn_id)
 
     def _keep_results(
         self, turn: Turn, context: ToolContext, messages: list[PromptMessage], results: Sequence[ToolResult]
     ) -> None:
-        now_ms = self._clock.now_ms()
+        now_ms = self.clock.now_ms()
         for result in results:
             messages.append(PromptMessage(Role.TOOL, result.text, tool_call_id=result.call_id))
             turn.entries.append(
@@ -265,14 +256,14 @@ class Steps:
     def _note_failures(
         self, turn: Turn, context: ToolContext, messages: list[PromptMessage], results: Sequence[ToolResult]
     ) -> None:
-        note = self._tools.note_on(context, results)
+        note = self.tools.note_on(context, results)
         if note is not None:
             self._note(turn, context, messages, note)
 
     def _note(self, turn: Turn, context: ToolContext, messages: list[PromptMessage], text: CleanText) -> None:
         """Tell the model something in the role of the user; kept, for the next prompt begins as this one did."""
         _tell(messages, text, images_in(text))
-        now_ms = self._clock.now_ms()
+        now_ms = self.clock.now_ms()
         turn.entries.append(Entry(Role.USER, text, kind=EntryKind.NOTE, turn_id=context.turn_id, created_at_ms=now_ms))
 
 

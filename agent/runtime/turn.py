@@ -6,7 +6,7 @@ that holds everything (`agent.runtime.commit`)."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -45,63 +45,52 @@ HOOK_POINTS: Final = (HookPoint.BEFORE_MODEL, HookPoint.AFTER_ANSWER)
 # A turn that is a conversation: what came along, the prompt, which model, then the steps.
 
 
+@dataclass(eq=False, repr=False)
 class ConversationRunner:
     """Has a model answer the words of a batch. It keeps nothing from one turn to the next."""
 
-    def __init__(
-        self,
-        *,
-        models: Models,
-        engine: Engine,
-        windows: TurnWindows,
-        prompts: SystemPrompts,
-        people: People,
-        attachments: AttachmentIntake,
-        memory: PersonMemory | None,
-        scrubber: Scrubber,
-        clock: Clock,
-    ) -> None:
-        self._models = models
-        self._engine = engine
-        self._windows = windows
-        self._prompts = prompts
-        self._people = people
-        self._attachments = attachments
-        self._memory = memory
-        self._scrubber = scrubber
-        self._clock = clock
+    _: KW_ONLY
+    models: Models
+    engine: Engine
+    windows: TurnWindows
+    prompts: SystemPrompts
+    people: People
+    attachments: AttachmentIntake
+    memory: PersonMemory | None
+    scrubber: Scrubber
+    clock: Clock
 
     async def converse(self, turn: Turn, messages: Sequence[InboundMessage], lost: CleanText | None) -> None:
         """Ask the model; it grows with what is said. `lost` is what it is told of earlier attempts. Raises
         `ModelError` and `BudgetSpent`."""
         batch, session = turn.batch, turn.session
-        await self._attachments.attend(messages, turn)
+        await self.attachments.attend(messages, turn)
         profile, ceiling = await self.capabilities(batch, session)
-        person, role = await self._people.least_among(turn.authors)
+        person, role = await self.people.least_among(turn.authors)
         context = turn.tool_context(person, role, ceiling)
-        system = partial(self._prompts.system_prompt, context, profile)
-        window = await self._windows.open(session, context, system=system, fence=batch.fence, start=turn.prompt)
+        system = partial(self.prompts.system_prompt, context, profile)
+        window = await self.windows.open(session, context, system=system, fence=batch.fence, start=turn.prompt)
         said = turn.said if turn.said is not None else last_said(window.view)
-        chosen = self._models.choose(session, said, Depth.of(window.view), prompt_tokens=window.tokens)
+        chosen = self.models.choose(session, said, Depth.of(window.view), prompt_tokens=window.tokens)
         await window.fit(chosen.budget)
         unseen = self._unseen(batch, window.view, chosen.model)
         name = context.wake.author_name if batch.key.user and context.wake else None
         told = partial(preamble, advice=turn.advice, lost=lost, unseen=unseen, name=name, zone=window.zone)
         await self._begin_notes(turn, window.view, told, chosen.budget.usable)
         model, prompt = chosen.model, window.prompt(turn.entries)
-        await self._engine.take_steps(turn, context, model=model, system=window.system, prompt=prompt, window=window)
+        await self.engine.take_steps(turn, context, model=model, system=window.system, prompt=prompt, window=window)
         if window.is_abridged:
             turn.prompt_tokens = 0  # the count is of less than the next prompt will hold
 
     def prompt_query(self, said: CleanText | None) -> PromptQuery:
         """Return what will be read to begin the prompt of a turn in which the user said `said`."""
-        query = self._windows.query(self._models.default)
-        return query if self._memory is None or said is None else self._memory.joined_to(query, said)
+        query = self.windows.query(self.models.default)
+        return query if self.memory is None or said is None else self.memory.joined_to(query, said)
 
     async def capabilities(self, batch: Batch, session: Session) -> tuple[Profile, Permissions]:
         """Return the profile of the agent in this turn and the most that it may use, by its session and its place."""
-        place = await self._people.place_of(batch.newest)
-        profile = self._prompts.profile_named(session.profile or place.profile)
+        place = await self.people.place_of(batch.newest)
+        profile = self.prompts.profile_named(session.profile or place.profile)
         return profile, ceiling_of(profile, place.ceilings)
 
     async def _begin_notes(
@@ -111,20 +100,20 @@ class ConversationRunner:
         preamble, which still lacks the time, the tone and memory; a prompt may hold `prompt_tokens`."""
         said = turn.said or literal_text("")
         memory = None
-        if self._memory is not None and said:
-            block = await self._memory.block(turn.session, said, view, start=turn.prompt, prompt_tokens=prompt_tokens)
+        if self.memory is not None and said:
+            block = await self.memory.block(turn.session, said, view, start=turn.prompt, prompt_tokens=prompt_tokens)
             memory, turn.used_facts = block.text, block.used
-        now_ms = self._clock.now_ms()
+        now_ms = self.clock.now_ms()
         text = told(now_ms, tone=tone_of(said), memory=memory)
         note = Entry(Role.USER, text, kind=EntryKind.NOTE, turn_id=turn.batch.turn_id, created_at_ms=now_ms)
         turn.entries.append(note)
 
     def _unseen(self, batch: Batch, view: Sequence[Entry], model: str) -> CleanText | None:
         """Tell the model that there is an image which it cannot see and which no other model describes to it."""
-        if self._models.learns_of_images(model) or not has_images(view, batch.turn_id):
+        if self.models.learns_of_images(model) or not has_images(view, batch.turn_id):
             return None
-        seeing = self._models.seeing
-        return self._scrubber.for_chat(str(batch.key)).scrub(could_be_seen_by(seeing)) if seeing else UNSEEN
+        seeing = self.models.seeing
+        return self.scrubber.for_chat(str(batch.key)).scrub(could_be_seen_by(seeing)) if seeing else UNSEEN
 
 
 def _said_in(messages: Sequence[InboundMessage]) -> CleanText | None:
@@ -133,33 +122,21 @@ def _said_in(messages: Sequence[InboundMessage]) -> CleanText | None:
     return joined(*words, by="\n\n") if words else None
 
 
+@dataclass(eq=False, repr=False)
 class TurnRunner:
     """Takes turns. It keeps nothing from one turn to the next."""
 
-    def __init__(
-        self,
-        *,
-        commands: CommandTable,
-        conversations: ConversationRunner,
-        commits: Commits,
-        people: People,
-        meter: Meter,
-        store: Store,
-        scrubber: Scrubber,
-        clock: Clock,
-        voice: Voice,
-        hooks: Hooks = NO_HOOKS,
-    ) -> None:
-        self._hooks = hooks
-        self._voice = voice
-        self._commands = commands
-        self._conversations = conversations
-        self._commits = commits
-        self._people = people
-        self._meter = meter
-        self._store = store
-        self._scrubber = scrubber
-        self._clock = clock
+    _: KW_ONLY
+    commands: CommandTable
+    conversations: ConversationRunner
+    commits: Commits
+    people: People
+    meter: Meter
+    store: Store
+    scrubber: Scrubber
+    clock: Clock
+    voice: Voice
+    hooks: Hooks = NO_HOOKS
 
     async def take_turn(self, turn: Turn) -> TurnCommit:
         """Take the turn and return its commit. Raises `Fenced` and `StoreUnavailable`; model failures end in a commit
@@ -169,51 +146,51 @@ class TurnRunner:
                 lost = await self._lost(turn.batch)
                 outcome = await self._listen(turn)
                 if isinstance(outcome, CommandReply):
-                    return self._commits.obeyed(turn, outcome)
-                if self._hooks and turn.said:
-                    advice = await self._hooks.gathered(*self._event(HookPoint.BEFORE_MODEL, turn, turn.said))
+                    return self.commits.obeyed(turn, outcome)
+                if self.hooks and turn.said:
+                    advice = await self.hooks.gathered(*self._event(HookPoint.BEFORE_MODEL, turn, turn.said))
                     turn.advice = tuple(clipped(each, ADVICE_CHARS_MAX) for each in advice)
-                await self._conversations.converse(turn, outcome, lost)
+                await self.conversations.converse(turn, outcome, lost)
         except BudgetSpent as error:
-            return self._commits.refused(turn, error)
+            return self.commits.refused(turn, error)
         except (ModelError, TimeoutError) as error:
-            return self._commits.failed(turn, error)
+            return self.commits.failed(turn, error)
         if turn.suspension.barrier is not None:
-            return self._commits.yielded(turn)
+            return self.commits.yielded(turn)
         if not (turn.answer or "").strip():
-            return self._commits.failed(turn, EmptyAnswer(turn.finish_reason))
-        if self._hooks:
+            return self.commits.failed(turn, EmptyAnswer(turn.finish_reason))
+        if self.hooks:
             await self._let_hooks_change(turn)
-        await self._voice.speak(turn)
-        little_left = await self._meter.little_left(turn.batch.key.owner, words_for(turn.session.language))
-        return self._commits.answered(turn, little_left)
+        await self.voice.speak(turn)
+        little_left = await self.meter.little_left(turn.batch.key.owner, words_for(turn.session.language))
+        return self.commits.answered(turn, little_left)
 
     async def _let_hooks_change(self, turn: Turn) -> None:
         """Put what the hooks of plug-ins make of the answer in its place, in the transcript, too."""
         said = turn.answer or literal_text("")
-        turn.answer = await self._hooks.replaced(*self._event(HookPoint.AFTER_ANSWER, turn, said))
+        turn.answer = await self.hooks.replaced(*self._event(HookPoint.AFTER_ANSWER, turn, said))
         if turn.answer != said and turn.entries and turn.entries[-1].text == said:
             turn.entries[-1] = replace(turn.entries[-1], text=turn.answer)
 
     def _event(self, point: HookPoint, turn: Turn, text: CleanText) -> tuple[HookEvent, Clean]:
         key = turn.batch.key
-        return HookEvent(point, text, key, turn.batch.turn_id), self._scrubber.for_chat(str(key)).scrub
+        return HookEvent(point, text, key, turn.batch.turn_id), self.scrubber.for_chat(str(key)).scrub
 
     def prompt_query(self, batch: Batch) -> PromptQuery | None:
         """Return what may be read with the begin of a turn, in the same transaction; None for a command, and where
         attachments may still change what the transcript says."""
         if batch.is_command or any(map(files_of, batch.messages)):
             return None
-        return self._conversations.prompt_query(_said_in(batch.messages))
+        return self.conversations.prompt_query(_said_in(batch.messages))
 
     async def _lost(self, batch: Batch) -> CleanText | None:
         """Tell the model about the sub-agents of earlier attempts at this turn: they are ended, and no wake follows
         from them."""
-        tasks = () if batch.is_first else await self._store.tasks.tasks_of_turn(batch.turn_id)
+        tasks = () if batch.is_first else await self.store.tasks.tasks_of_turn(batch.turn_id)
         if not tasks:
             return None
-        await self._store.tasks.disown(batch.key, batch.turn_id)
-        return self._scrubber.for_chat(str(batch.key)).scrub(attempt_text(tasks))
+        await self.store.tasks.disown(batch.key, batch.turn_id)
+        return self.scrubber.for_chat(str(batch.key)).scrub(attempt_text(tasks))
 
     async def _listen(self, turn: Turn) -> CommandReply | Sequence[InboundMessage]:
         """Run the command and return its reply; for a conversation, record the text in the turn and return the
@@ -224,9 +201,9 @@ class TurnRunner:
             turn.said = _said_in(batch.messages)
             return batch.messages
         (command,) = batch.messages
-        _, role = await self._people.least_among(batch.authors)
-        _, ceiling = await self._conversations.capabilities(batch, session)
-        match await self._commands.execute(
+        _, role = await self.people.least_among(batch.authors)
+        _, ceiling = await self.conversations.capabilities(batch, session)
+        match await self.commands.execute(
             command, session, role, fence=batch.fence, permit=turn.hold.permit, ceiling=ceiling, turn_id=batch.turn_id
         ):
             case Converse(said, is_stored, authors, has_foreign):
@@ -242,6 +219,6 @@ class TurnRunner:
                 return done
 
     async def _store_said(self, batch: Batch, said: InboundMessage) -> None:
-        await self._store.turns.join(
-            turn_id=batch.turn_id, key=batch.key, fence=batch.fence, messages=(said,), now_ms=self._clock.now_ms()
+        await self.store.turns.join(
+            turn_id=batch.turn_id, key=batch.key, fence=batch.fence, messages=(said,), now_ms=self.clock.now_ms()
         )

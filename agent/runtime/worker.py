@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 import structlog
@@ -33,28 +34,20 @@ from gateway.webhooks import WebhookEvents
 _log = structlog.get_logger(__name__)
 
 
+@dataclass(eq=False, repr=False)
 class DeadLetters:
     """Tells the authors of dead letters. Their messages have left the lane: nobody waits for this."""
 
-    def __init__(
-        self,
-        lanes: Lanes,
-        deliveries: Deliveries,
-        store: Store,
-        scrubber: Scrubber,
-        clock: Clock,
-        events: WebhookEvents,
-    ) -> None:
-        self._lanes = lanes
-        self._deliveries = deliveries
-        self._store = store
-        self._scrubber = scrubber
-        self._clock = clock
-        self._events = events
+    lanes: Lanes
+    deliveries: Deliveries
+    store: Store
+    scrubber: Scrubber
+    clock: Clock
+    events: WebhookEvents
 
     async def tell(self, dead: DeadMessage) -> None:
         """Answer a message with an apology, unless its last run had answered it after all."""
-        message, reference = dead.message, self._clock.code(6)
+        message, reference = dead.message, self.clock.code(6)
         _log.error("message.dead", message_id=message.id, letter_id=dead.letter_id, reference=reference)
         turn_id = turn_id_of(message.id)
         words = await self._words(message)
@@ -64,15 +57,15 @@ class DeadLetters:
             turn_id=turn_id,
             key=message.key,
             address=message.address,
-            text=self._scrubber.for_chat(str(message.key)).scrub(said),
+            text=self.scrubber.for_chat(str(message.key)).scrub(said),
             kind=ReplyKind.ERROR,
-            created_at_ms=self._clock.now_ms(),
+            created_at_ms=self.clock.now_ms(),
             language=words.language.value,
         )
         event, at_ms = WebhookEvent.DEAD_LETTER, reply.created_at_ms
-        told = self._events.tell(event, turn_id, message.key, reply.text, at_ms=at_ms, turn_id=turn_id)
+        told = self.events.tell(event, turn_id, message.key, reply.text, at_ms=at_ms, turn_id=turn_id)
         is_given_up = await retry_until_available(
-            lambda: self._store.turns.give_up(
+            lambda: self.store.turns.give_up(
                 turn_id=turn_id,
                 message=message,
                 replies=(reply, *told),
@@ -83,16 +76,16 @@ class DeadLetters:
             )
         )
         if is_given_up:
-            await show_ended(self._deliveries, message.address, turn_id)
-            await retry_until_available(lambda: self._deliveries.publish([reply, *told]))
-        await retry_until_available(lambda: self._lanes.finish_dead(message))
+            await show_ended(self.deliveries, message.address, turn_id)
+            await retry_until_available(lambda: self.deliveries.publish([reply, *told]))
+        await retry_until_available(lambda: self.lanes.finish_dead(message))
 
     async def _words(self, message: InboundMessage) -> Words:
         """Return the texts in the language of the author; where that is unknown, of the person who speaks on
         the lane."""
         if (language := language_of(message)) is not None:
             return Words(language)
-        session = await retry_until_available(lambda: self._store.sessions.current(message.key))
+        session = await retry_until_available(lambda: self.store.sessions.current(message.key))
         return words_for(session.language if session else "")
 
 

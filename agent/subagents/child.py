@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -198,24 +198,18 @@ def _failure(call: protocol.CalledTool, error: Exception) -> protocol.ToolOutcom
     return protocol.ToolOutcome(call.id, readable(said), is_error=True)
 
 
+@dataclass(eq=False, repr=False)
 class ParentLink:
     """Asks the parent through `send`, which raises `FrameTooLong`. A frame that answers no question is ignored.
 
     All answers, from any thread, go into one queue, and one thread takes them out. So nothing here is shared."""
 
-    def __init__(
-        self,
-        send: Callable[[protocol.ToParent], None],
-        own: OwnTools,
-        offered: Sequence[str],
-        *,
-        pass_over: Callable[[protocol.Frame | protocol.Unread], None],
-    ) -> None:
-        self._send = send
-        self._own = own
-        self._offered = offered
-        self._pass_over = pass_over
-        self._heard: SimpleQueue[protocol.Frame | protocol.Unread | Job] = SimpleQueue()
+    send: Callable[[protocol.ToParent], None]
+    own: OwnTools
+    offered: Sequence[str]
+    _: KW_ONLY
+    pass_over: Callable[[protocol.Frame | protocol.Unread], None]
+    _heard: SimpleQueue[protocol.Frame | protocol.Unread | Job] = field(init=False, default_factory=SimpleQueue)
 
     def hear(self, frame: protocol.Frame | protocol.Unread) -> None:
         """Take in a frame from the parent; called on the listening thread."""
@@ -224,19 +218,19 @@ class ParentLink:
     def model(self, call: protocol.ModelCall) -> protocol.ModelResult:
         """Ask for a model's answer; a prompt that fits into no frame fails as one that is too long."""
         try:
-            self._send(call)
+            self.send(call)
         except protocol.FrameTooLong:
             return protocol.ModelResult(call.id, error=Reason.PROMPT_TOO_LONG, is_too_long=True)
         while True:
             match self._heard.get():
                 case protocol.ModelDelta(id=call_id, delta=delta) if call_id == call.id:
-                    self._send(protocol.ChunkFrame(delta))
+                    self.send(protocol.ChunkFrame(delta))
                 case protocol.ModelResult(id=call_id) as result if call_id == call.id:
                     return result
                 case Job():
                     pass  # nobody waits for it any more
                 case frame:
-                    self._pass_over(frame)
+                    self.pass_over(frame)
 
     def tools(
         self, calls: Sequence[protocol.CalledTool], refused: Iterable[protocol.ToolOutcome]
@@ -248,8 +242,8 @@ class ParentLink:
         for call in calls:
             if call.id in outcomes:
                 continue
-            if call.name in self._own:
-                jobs[call.id] = self._own.begin(call, self._heard.put)
+            if call.name in self.own:
+                jobs[call.id] = self.own.begin(call, self._heard.put)
             elif (outcome := self._ask(call)) is not None:
                 outcomes[call.id] = outcome
         while open_calls := [call.id for call in calls if call.id not in outcomes]:
@@ -259,11 +253,11 @@ class ParentLink:
 
     def _ask(self, call: protocol.CalledTool) -> protocol.ToolOutcome | None:
         """Ask the parent; an outcome where that cannot be."""
-        if call.name not in self._offered:
-            said = f"there is no tool {call.name[:64]!r}; there are: {', '.join(self._offered)}"
+        if call.name not in self.offered:
+            said = f"there is no tool {call.name[:64]!r}; there are: {', '.join(self.offered)}"
             return protocol.ToolOutcome(call.id, said, is_error=True)
         try:
-            self._send(protocol.ToolCallFrame(call.id, call.name, call.arguments))
+            self.send(protocol.ToolCallFrame(call.id, call.name, call.arguments))
         except protocol.FrameTooLong as error:
             return protocol.ToolOutcome(call.id, str(error), is_error=True)
         return None
@@ -283,7 +277,7 @@ class ParentLink:
                 case protocol.ToolOutcome() if heard.id in asked:
                     return heard
                 case _:
-                    self._pass_over(heard)
+                    self.pass_over(heard)
 
 
 class Child:

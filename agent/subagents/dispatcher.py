@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from typing import Protocol
 from weakref import WeakValueDictionary
@@ -40,31 +40,21 @@ from gateway.store.subagents import TaskStore
 _log = structlog.get_logger(__name__)
 
 
+@dataclass(eq=False, repr=False)
 class SubagentFactory:
-    """Makes the run that carries out an order. `limit_s` is the most that one may live."""
+    """Makes the run that carries out an order. `limit_s` is the most that one may live; `rights` says whether a
+    sub-agent that outlives the turn of this context may go on."""
 
-    def __init__(
-        self,
-        catalog: Catalog,
-        registry: RunRegistry,
-        models: Models,
-        store: Store,
-        scrubber: Scrubber,
-        clock: Clock,
-        *,
-        rights: Callable[[ToolContext], Awaitable[bool]],
-        limit_s: float,
-    ) -> None:
-        """Keep the dependencies. `rights` says whether a sub-agent that outlives the turn of this context may go on."""
-        self._catalog = catalog
-        self._registry = registry
-        self._models = models
-        self._store = store
-        self._scrubber = scrubber
-        self._clock = clock
-        self._rights = rights
-        self._limit_s = limit_s
-        self._asked_last_ms = 0
+    catalog: Catalog
+    registry: RunRegistry
+    models: Models
+    store: Store
+    scrubber: Scrubber
+    clock: Clock
+    _: KW_ONLY
+    rights: Callable[[ToolContext], Awaitable[bool]]
+    limit_s: float
+    _asked_last_ms: int = field(init=False, default=0)
 
     async def new_run(self, context: ToolContext, order: SubOrder, mode: TaskMode) -> SubagentRun:
         """Return the run that carries out `order`. Raises `OrderRefused`, `StoreUnavailable`."""
@@ -79,33 +69,33 @@ class SubagentFactory:
         named, above = order.model or sub_type.model, await self._model_above(context.call_origin)
         assignment = Assignment(
             sub_type,
-            self._models.named(named, above),
+            self.models.named(named, above),
             order.purpose,
             own,
-            limit_s=min(order.limit_s or self._limit_s, self._limit_s),
+            limit_s=min(order.limit_s or self.limit_s, self.limit_s),
             otherwise=above if named == CHEAP else "",  # nobody chose the cheap one by its name
         )
         return SubagentRun(
             task,
             assignment,
-            TranscriptWriter(self._store.tasks, task.id),
+            TranscriptWriter(self.store.tasks, task.id),
             wake=context.wake if mode is TaskMode.BACKGROUND else None,
             fence=0 if context.call_origin.task_id else context.fence,
         )
 
     async def _model_above(self, call_origin: CallOrigin) -> str:
         """Return the model of the conversation, or of the sub-agent, that asks for one."""
-        above = self._registry.of(call_origin.task_id)
+        above = self.registry.of(call_origin.task_id)
         if above is not None:
             return above.assignment.model
-        session = await self._store.sessions.by_id(call_origin.session_id)
-        return self._models.of_session(session) if session is not None else self._models.default
+        session = await self.store.sessions.by_id(call_origin.session_id)
+        return self.models.of_session(session) if session is not None else self.models.default
 
     async def _permit(self, task_id: str, context: ToolContext) -> None:
         """Check `agent.models.requests.Permit` for a sub-agent that outlives the turn of `context`."""
-        await self._registry.permit(task_id)
-        if not await self._rights(context):
-            self._registry.end(task_id, Reason.NOT_ALLOWED)
+        await self.registry.permit(task_id)
+        if not await self.rights(context):
+            self.registry.end(task_id, Reason.NOT_ALLOWED)
             raise asyncio.CancelledError
 
     async def _checked(self, context: ToolContext, order: SubOrder, mode: TaskMode) -> SubType:
@@ -114,7 +104,7 @@ class SubagentFactory:
             raise OrderRefused(NoSubAgent.NO_CONVERSATION)
         if call_origin.depth >= limits.SUBAGENT_DEPTH_MAX:
             raise OrderRefused(NoSubAgent.TOO_DEEP, number=limits.SUBAGENT_DEPTH_MAX)
-        types = await self._catalog.current()
+        types = await self.catalog.current()
         if order.sub_type not in types:
             raise OrderRefused(NoSubAgent.TYPE_UNKNOWN, name=repr(order.sub_type[:40]), types=", ".join(types))
         if types[order.sub_type].is_off:
@@ -126,7 +116,7 @@ class SubagentFactory:
         if len(order.prompt) > limits.SUBAGENT_PROMPT_CHARS_MAX:
             raise OrderRefused(NoSubAgent.TASK_TOO_LONG, number=limits.SUBAGENT_PROMPT_CHARS_MAX)
         if (
-            len(self._registry.of_session(call_origin.session_id))
+            len(self.registry.of_session(call_origin.session_id))
             >= limits.SUBAGENTS_LIVE_MAX + limits.SUBAGENTS_WAITING_MAX
         ):
             raise OrderRefused(NoSubAgent.CROWDED)
@@ -135,13 +125,13 @@ class SubagentFactory:
     def _moment(self) -> int:
         """Return the time of an order, different for each, so that the orders of one round keep their sequence in every
         list."""
-        self._asked_last_ms = max(self._clock.now_ms(), self._asked_last_ms + 1)
+        self._asked_last_ms = max(self.clock.now_ms(), self._asked_last_ms + 1)
         return self._asked_last_ms
 
     def _task(self, context: ToolContext, order: SubOrder, mode: TaskMode, asked_at_ms: int) -> SubTask:
         return SubTask(
-            id=self._clock.code(limits.SUBAGENT_ID_CHARS),
-            session_id=self._clock.new_id(),
+            id=self.clock.code(limits.SUBAGENT_ID_CHARS),
+            session_id=self.clock.new_id(),
             parent_session_id=context.call_origin.session_id,
             key=context.key,
             turn_id=context.turn_id,
@@ -152,14 +142,14 @@ class SubagentFactory:
             depth=context.call_origin.depth + 1,
             created_at_ms=asked_at_ms,
             parent_task_id=context.call_origin.task_id,
-            worker_id=self._registry.worker_id,
+            worker_id=self.registry.worker_id,
         )
 
     def _label(self, context: ToolContext, order: SubOrder) -> CleanText:
         """Put the label on one line and scrub it once more: a joined line may hold a secret that its two
         parts did not."""
         line = " ".join((order.label or order.prompt).split())
-        clean = self._scrubber.for_chat(str(context.key)).scrub(line)
+        clean = self.scrubber.for_chat(str(context.key)).scrub(line)
         return clipped(clean, limits.SUBAGENT_LABEL_CHARS_MAX)
 
 

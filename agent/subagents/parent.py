@@ -391,32 +391,27 @@ def _not_run(calls: Sequence[protocol.CalledTool]) -> tuple[protocol.ToolOutcome
     return tuple(protocol.ToolOutcome(call.id, _NOT_RUN, is_error=True) for call in calls)
 
 
+@dataclass(eq=False, repr=False)
 class ChildRunner:
     """Carries out orders: for each a process, and a host for it. `workspaces` are those of the file tools."""
 
-    def __init__(
-        self,
-        services: ParentServices,
-        supervise: Callable[[ChildOrder, Host], Awaitable[ChildEnding]],
-        workspaces: Workspaces,
-    ) -> None:
-        self._services = services
-        self._supervise = supervise
-        self._workspaces = workspaces
+    services: ParentServices
+    supervise: Callable[[ChildOrder, Host], Awaitable[ChildEnding]]
+    workspaces: Workspaces
 
     async def carry_out(self, run: SubagentRun) -> ChildEnding:
         """Run one child, from the start of its process to its end."""
-        tools, assignment = self._services.tools, run.assignment
+        tools, assignment = self.services.tools, run.assignment
         specs = tools.specs_for(assignment.context)
         place = placed(tuple(spec.name for spec in specs), partial(tools.permission, assignment.context))
-        host = ChildHost(run.task.prompt, assignment, self._services, run.transcript, local=place.here)
+        host = ChildHost(run.task.prompt, assignment, self.services, run.transcript, local=place.here)
         offered = tuple(
             protocol.OfferedTool(spec.name, spec.description, spec.schema, spec.name in place.here) for spec in specs
         )
-        workspace = await asyncio.to_thread(self._workspaces.of, assignment.context.key) if place.here else None
+        workspace = await asyncio.to_thread(self.workspaces.of, assignment.context.key) if place.here else None
         home, share = (workspace.files.parent, workspace.share) if workspace is not None else (None, None)
         order = ChildOrder(_init(run, offered), home, place.writes, assignment.limit_s, share)
-        return await self._supervise(order, host)
+        return await self.supervise(order, host)
 
 
 def _init(run: SubagentRun, tools: tuple[protocol.OfferedTool, ...]) -> protocol.InitFrame:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from hashlib import blake2b
 from typing import Final
 
@@ -77,28 +77,19 @@ class _Message:
             self.tasks[task.id] = task
 
 
+@dataclass(eq=False, repr=False)
 class StatusLines:
     """The status lines of one process. Nothing here raises, and nothing waits for a platform."""
 
-    def __init__(
-        self,
-        store: Store,
-        deliveries: Deliveries,
-        scrubber: Scrubber,
-        clock: Clock,
-        background: BackgroundTasks,
-        *,
-        is_on: bool = True,
-        cadence: StatusCadence = USUAL_CADENCE,
-    ) -> None:
-        self._store = store
-        self._deliveries = deliveries
-        self._scrubber = scrubber
-        self._clock = clock
-        self._background = background
-        self._is_on = is_on
-        self._cadence = cadence
-        self._messages: OrderedDict[str, _Message] = OrderedDict()
+    store: Store
+    deliveries: Deliveries
+    scrubber: Scrubber
+    clock: Clock
+    background: BackgroundTasks
+    _: KW_ONLY
+    is_on: bool = True
+    cadence: StatusCadence = USUAL_CADENCE
+    _messages: OrderedDict[str, _Message] = field(init=False, default_factory=OrderedDict)
 
     def started(self, task: SubTask, address: ReplyAddress | None, language: str, *, person: str = "") -> None:
         """Show a task that was ordered or runs: as queued first, and again when it runs. A sub-agent of a sub-agent has
@@ -119,7 +110,7 @@ class StatusLines:
             self._tell(self._message(task), task)
 
     def _has_line(self, task: SubTask) -> bool:
-        return self._is_on and task.depth == 1
+        return self.is_on and task.depth == 1
 
     def _message(self, task: SubTask) -> _Message:
         id_ = _id(task)
@@ -137,7 +128,7 @@ class StatusLines:
             address=address,
             text=literal_text(""),
             kind=ReplyKind.STATUS,
-            created_at_ms=self._clock.now_ms(),
+            created_at_ms=self.clock.now_ms(),
             language=words_for(language).language.value,
         )
 
@@ -145,7 +136,7 @@ class StatusLines:
         message.learn(task)
         message.news.set()
         if message.showing is None or message.showing.done():
-            message.showing = self._background.start(self._show(message))
+            message.showing = self.background.start(self._show(message))
 
     async def _show(self, message: _Message) -> None:
         """Publish the message and its changes until nothing is left to report."""
@@ -158,9 +149,9 @@ class StatusLines:
                 is_news = told.is_live if message.said is None else text != message.said
                 if is_news:
                     await self._say(message, message.first, text)
-                    await asyncio.sleep(self._cadence.every_s)
+                    await asyncio.sleep(self.cadence.every_s)
                 elif told.grows_at_ms:
-                    await _until_set(message.news, within_s=(told.grows_at_ms - self._clock.now_ms()) / 1000)
+                    await _until_set(message.news, within_s=(told.grows_at_ms - self.clock.now_ms()) / 1000)
                 else:
                     return
         except (BusUnavailable, StoreUnavailable) as error:
@@ -168,17 +159,17 @@ class StatusLines:
 
     async def _find(self, message: _Message) -> None:
         """Go on where another process, or an earlier run of the turn, had to leave off."""
-        await asyncio.sleep(self._cadence.gather_s)
+        await asyncio.sleep(self.cadence.gather_s)
         committed = await retry_until_available(
-            lambda: self._store.outbox.committed(message.id), RetryPolicy(for_s=limits.STATUS_INSIST_S)
+            lambda: self.store.outbox.committed(message.id), RetryPolicy(for_s=limits.STATUS_INSIST_S)
         )
         if committed is not None:
             message.first, message.said, message.heading = committed, committed.text, heading_of(committed.text)
-            for task in await self._store.tasks.tasks_of_turn(message.turn_id):
+            for task in await self.store.tasks.tasks_of_turn(message.turn_id):
                 if self._has_line(task) and task.mode is message.mode:
                     message.learn(task)
             _, text = self._told(message, committed)
-            if await self._store.outbox.committed(_edit_id(committed, text)) is not None:
+            if await self.store.outbox.committed(_edit_id(committed, text)) is not None:
                 message.said = text
         message.is_found = True
 
@@ -187,25 +178,23 @@ class StatusLines:
         told = status_text(
             sorted(message.tasks.values(), key=lambda task: (task.created_at_ms, task.id)),
             words_for(first.language),
-            now_ms=self._clock.now_ms(),
-            waits_after_ms=round(self._cadence.waits_after_s * 1000),
+            now_ms=self.clock.now_ms(),
+            waits_after_ms=round(self.cadence.waits_after_s * 1000),
             own_max=limits.STATUS_LINES_MAX,
         )
         text = f"{message.heading}\n{told.text}" if message.heading and told.text else told.text
-        return told, self._scrubber.for_chat(str(first.key)).scrub(text)
+        return told, self.scrubber.for_chat(str(first.key)).scrub(text)
 
     async def _say(self, message: _Message, first: Reply, text: CleanText) -> None:
-        reply = replace(first, text=text, created_at_ms=self._clock.now_ms())
+        reply = replace(first, text=text, created_at_ms=self.clock.now_ms())
         if message.said is not None:
             reply = replace(reply, id=_edit_id(first, text), amends=first.id)
         await self._publish([reply])
         message.said = text
 
     async def _publish(self, replies: Sequence[Reply]) -> None:
-        await retry_until_available(lambda: self._store.outbox.put(replies), RetryPolicy(for_s=limits.STATUS_INSIST_S))
-        await retry_until_available(
-            lambda: self._deliveries.publish(replies), RetryPolicy(for_s=limits.STATUS_INSIST_S)
-        )
+        await retry_until_available(lambda: self.store.outbox.put(replies), RetryPolicy(for_s=limits.STATUS_INSIST_S))
+        await retry_until_available(lambda: self.deliveries.publish(replies), RetryPolicy(for_s=limits.STATUS_INSIST_S))
 
 
 async def _until_set(event: asyncio.Event, *, within_s: float) -> None:

@@ -48,39 +48,29 @@ class _Ending:
     reason: str = ""
 
 
+@dataclass(eq=False, repr=False)
 class StatusDelivery:
     """Sends the status lines of one channel. Safe to use from many lanes at once."""
 
-    def __init__(
-        self,
-        adapter: ChannelAdapter,
-        bus: Deliveries,
-        addresses: AddressResolver,
-        sender: ChunkSender,
-        health: DeliveryHealth,
-        backoff: BackoffTimer,
-        scrubber: Scrubber,
-        clock: Clock,
-    ) -> None:
-        self._adapter = adapter
-        self._bus = bus
-        self._addresses = addresses
-        self._sender = sender
-        self._health = health
-        self._backoff = backoff
-        self._scrubber = scrubber
-        self._clock = clock
+    adapter: ChannelAdapter
+    bus: Deliveries
+    addresses: AddressResolver
+    sender: ChunkSender
+    health: DeliveryHealth
+    backoff: BackoffTimer
+    scrubber: Scrubber
+    clock: Clock
 
     async def attempt(self, pending: PendingReply, *, is_overtaken: bool) -> Postponed | None:
         """Send the line, or edit it; `is_overtaken`: what has come since makes it needless. None: it has come to
         its end, the receipt is written. Raises `CredentialsRejected`, `Abandoned`, `TakenOver`."""
-        entry = DeliveryEntry(pending, self._adapter.name, self._bus, self._scrubber, self._clock, self._backoff)
+        entry = DeliveryEntry(pending, self.adapter.name, self.bus, self.scrubber, self.clock, self.backoff)
         if is_overtaken or _left_s(entry) <= 0:  # else it is read when it is opened
             await entry.look()
         outcome = self._foregone(entry, is_overtaken=is_overtaken) or await self._tried(entry)
         if isinstance(outcome, _Ending):
             if outcome.state is not DeliveryState.SENT:
-                log.info("%s: status line %s is left out: %s", self._adapter.name, entry.reply.id, outcome.reason)
+                log.info("%s: status line %s is left out: %s", self.adapter.name, entry.reply.id, outcome.reason)
             await entry.finish(outcome.state, reason=outcome.reason)
             return None
         return Postponed(replace(pending, record=entry.record), outcome)
@@ -104,14 +94,14 @@ class StatusDelivery:
             late = errors.OutcomeUnknown("no answer within the time that a status line has")
             return await self._after(entry, late, may_be_out=_may_be_out(entry))
         except Exception as error:  # one line that cannot even be tried must not block its lane
-            log.exception("%s: status line %s cannot be sent", self._adapter.name, entry.reply.id)
+            log.exception("%s: status line %s cannot be sent", self.adapter.name, entry.reply.id)
             return _Ending(DeliveryState.FAILED, f"unforeseen {type(error).__name__}")
 
     async def _send(self, entry: DeliveryEntry) -> _Ending | float:
-        address = await self._backoff.with_bus(lambda: self._addresses.newest(entry.reply.address))
-        chunks = await chunks_of(entry.reply, self._adapter)
+        address = await self.backoff.with_bus(lambda: self.addresses.newest(entry.reply.address))
+        chunks = await chunks_of(entry.reply, self.adapter)
         try:
-            opened = await self._sender.open(entry, address, texts=len(chunks), urgency=Urgency.EDIT)
+            opened = await self.sender.open(entry, address, texts=len(chunks), urgency=Urgency.EDIT)
         except NoSpareBudget:
             return CROWDED_PAUSE_S
         if not entry.has_begun and (foregone := self._foregone(entry, is_overtaken=False)):
@@ -124,20 +114,20 @@ class StatusDelivery:
         may_be_out, ids = _may_be_out(entry), None
         try:
             if may_be_out:
-                ids = await self._sender.find_status(entry, chunks[-1], address)
+                ids = await self.sender.find_status(entry, chunks[-1], address)
                 may_be_out = False
             if ids is None:
-                ids = await self._sender.attempt_status(entry, chunks[-1], address)
+                ids = await self.sender.attempt_status(entry, chunks[-1], address)
         except NoSpareBudget:
             return CROWDED_PAUSE_S
         except errors.CredentialsRejected:
             raise
         except errors.DeliveryError as error:
-            await self._health.learn(error, address)
+            await self.health.learn(error, address)
             is_unknown = isinstance(error, errors.OutcomeUnknown) and _may_be_out(entry)
             return await self._after(entry, error, may_be_out=may_be_out or is_unknown)
         entry.arrived(ids)
-        await self._sender.remember(entry, address, at_end=True)
+        await self.sender.remember(entry, address, at_end=True)
         return _Ending(DeliveryState.SENT)
 
     async def _after(self, entry: DeliveryEntry, error: errors.DeliveryError, *, may_be_out: bool) -> _Ending | float:
@@ -152,7 +142,7 @@ class StatusDelivery:
                 pause_s = 0.0
             case _:
                 chosen_s = RETRY_DELAYS_S[min(entry.record.attempt, len(RETRY_DELAYS_S) - 1)]
-                pause_s = self._backoff.chosen_s(chosen_s)
+                pause_s = self.backoff.chosen_s(chosen_s)
         if pause_s >= _left_s(entry):
             return _Ending(DeliveryState.FAILED, str(error))
         state = DeliveryState.UNKNOWN if may_be_out else DeliveryState.RETRY

@@ -49,39 +49,31 @@ log = logging.getLogger(__name__)
 # Discord's side of listening: messages as plain values, which of them are ours.
 
 
+@dataclass(eq=False, repr=False)
 class DiscordSource:
     """The `channels.core.backfill.MessageSource` of one bot."""
 
-    def __init__(
-        self,
-        me: DiscordIdentity,
-        history: DiscordHistory,
-        threads: JoinedThreads,
-        context: DiscordThreadContext,
-        context_loader: ThreadContextLoader,
-        thread_opener: ThreadOpener,
-    ) -> None:
-        self._me = me
-        self._history = history
-        self._threads = threads
-        self._context = context
-        self._context_loader = context_loader
-        self._thread_opener = thread_opener
+    me: DiscordIdentity
+    history: DiscordHistory
+    threads: JoinedThreads
+    context: DiscordThreadContext
+    context_loader: ThreadContextLoader
+    thread_opener: ThreadOpener
 
     async def rooms(self) -> Sequence[str]:
-        return await self._history.rooms()
+        return await self.history.rooms()
 
     async def missed(self, room: str) -> AsyncIterator[RawMessage[DiscordEvent]]:
-        for message in await self._history.missed(room):
+        for message in await self.history.missed(room):
             yield raw_message_of(message)
 
     async def understand(self, heard: RawMessage[DiscordEvent]) -> Incoming | Retraction | None:
         if isinstance(heard.raw, DiscordDeletion):
-            return retraction_of(heard.raw, self._me)
+            return retraction_of(heard.raw, self.me)
         message = await self._with_ownership(heard.raw)
-        understood = normalize(message, self._me)
+        understood = normalize(message, self.me)
         if isinstance(understood, Incoming) and await self._begins_thread(message, understood):
-            understood = normalize(replace(message, begins_thread=True), self._me)
+            understood = normalize(replace(message, begins_thread=True), self.me)
         if isinstance(understood, Ignored):
             log.debug("discord: message %s ignored: %s", heard.message_id, understood.reason)
             return None
@@ -89,37 +81,37 @@ class DiscordSource:
 
     async def taken(self, incoming: Incoming) -> None:
         """Note that the bus has the message: from here on we take part in the thread in which we answer."""
-        await self._context_loader.taken(incoming)
+        await self.context_loader.taken(incoming)
         if len(incoming.place) > 1:
-            await self._threads.join(*incoming.place[-2:])
+            await self.threads.join(*incoming.place[-2:])
 
     async def _briefed(self, incoming: Incoming) -> Incoming:
         """Add the earlier messages of its thread to a message that is for us."""
         if not (incoming.is_addressed or incoming.is_edit):
             return incoming
         if incoming.place[-1:] == (incoming.id.rpartition(":")[2],):  # a thread begins with it
-            self._context_loader.told(incoming)
-        before = await self._context_loader.of(incoming, lambda: self._context.before(incoming))
+            self.context_loader.told(incoming)
+        before = await self.context_loader.of(incoming, lambda: self.context.before(incoming))
         return replace(incoming, quotes=(*before, *incoming.quotes))
 
     async def _begins_thread(self, message: DiscordMessage, understood: Incoming) -> bool:
         """Tell whether a message begins a thread: a mention in a channel may; an edit does if its message did."""
-        if not (self._thread_opener.is_wanted and message.takes_threads):
+        if not (self.thread_opener.is_wanted and message.takes_threads):
             return False
         if understood.is_edit:
-            return await self._threads.has_joined(message.channel_id, message.id)
+            return await self.threads.has_joined(message.channel_id, message.id)
         is_mention = understood.addressing is Addressing.MENTION
-        return is_mention and self._thread_opener.may_begin(message.channel_id)
+        return is_mention and self.thread_opener.may_begin(message.channel_id)
 
     async def _with_ownership(self, message: DiscordMessage) -> DiscordMessage:
         """Treat a thread that we were called into as one that we opened."""
         if message.guild_id and not message.is_place_known:
-            parent_id, owner_id = await self._context.origin_of(message.channel_id)
+            parent_id, owner_id = await self.context.origin_of(message.channel_id)
             message = replace(message, parent_id=parent_id, thread_owner_id=owner_id)
-        parent_id = message.parent_id or self._thread_opener.begun.get(message.channel_id)
+        parent_id = message.parent_id or self.thread_opener.begun.get(message.channel_id)
         message = replace(message, parent_id=parent_id)
-        if message.parent_id and await self._threads.has_joined(message.parent_id, message.channel_id):
-            return replace(message, thread_owner_id=self._me.user_id)
+        if message.parent_id and await self.threads.has_joined(message.parent_id, message.channel_id):
+            return replace(message, thread_owner_id=self.me.user_id)
         return message
 
 

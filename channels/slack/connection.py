@@ -9,7 +9,7 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Final
 
 import aiohttp
@@ -60,28 +60,18 @@ _MESSAGES: Final = frozenset({"message", "app_mention"})
 _CHANGES: Final = frozenset({"message_changed", "message_deleted"})
 
 
+@dataclass(eq=False, repr=False)
 class SlackSource:
     """The `channels.core.backfill.MessageSource` of one workspace. It hears payloads as Slack sends them."""
 
-    def __init__(
-        self,
-        me: SlackIdentity,
-        history: SlackHistory,
-        threads: JoinedThreads,
-        response_urls: ResponseUrls,
-        people: SlackPeople,
-        context: SlackThreadContext,
-        context_loader: ThreadContextLoader,
-        moves: ChannelMoves,
-    ) -> None:
-        self._me = me
-        self._history = history
-        self._threads = threads
-        self._response_urls = response_urls
-        self._people = people
-        self._context = context
-        self._context_loader = context_loader
-        self._moves = moves
+    me: SlackIdentity
+    history: SlackHistory
+    threads: JoinedThreads
+    response_urls: ResponseUrls
+    people: SlackPeople
+    context: SlackThreadContext
+    context_loader: ThreadContextLoader
+    moves: ChannelMoves
 
     def hearing(self, listener: Listener[Raw]) -> Hear:
         """Return the function that takes a request from the socket: done when the bus has it, `NotTaken` when it has
@@ -90,11 +80,11 @@ class SlackSource:
         async def hear(body: Mapping[str, Any]) -> None:
             move = moved(body)
             if move is not None:
-                await self._moves.note(move)
+                await self.moves.note(move)
                 return
-            heard = _heard(self._moves.as_known(body))
+            heard = _heard(self.moves.as_known(body))
             if heard is not None:
-                self._people.ask(self._concerned(body))
+                self.people.ask(self._concerned(body))
                 await listener.hear(heard)
 
         return hear
@@ -103,17 +93,17 @@ class SlackSource:
         """Yield the people whose names will be needed: they are looked up while earlier messages are taken."""
         message = spoken(mapping(body.get("event")))
         is_direct = text(mapping(body.get("event")).get("channel")).startswith("D")
-        if is_direct or message.get("thread_ts") or self._me.user_id in mentioned(said_in(message)):
+        if is_direct or message.get("thread_ts") or self.me.user_id in mentioned(said_in(message)):
             yield from self._others_in(message)
 
     def _others_in(self, message: Raw) -> Iterator[str]:
-        return (user_id for user_id in people_in(message) if user_id != self._me.user_id)
+        return (user_id for user_id in people_in(message) if user_id != self.me.user_id)
 
     async def rooms(self) -> Sequence[str]:
-        return await self._history.rooms()
+        return await self.history.rooms()
 
     async def missed(self, room: str) -> AsyncIterator[RawMessage[Raw]]:
-        for heard in await self._history.missed(room):
+        for heard in await self.history.missed(room):
             yield heard
 
     async def understand(self, heard: RawMessage[Raw]) -> Incoming | Retraction | None:
@@ -125,19 +115,19 @@ class SlackSource:
 
     async def taken(self, incoming: Incoming) -> None:
         """Note that the bus has the message: from here on we take part in the thread in which we answer."""
-        await self._context_loader.taken(incoming)
+        await self.context_loader.taken(incoming)
         if len(incoming.place) == 2 and not incoming.is_private:
-            await self._threads.join(*incoming.place)
+            await self.threads.join(*incoming.place)
 
     async def _given(self, payload: Raw) -> Incoming | Ignored:
         """Understand a command given by a slash command or a list. Its response URL is on the bus before the command
         is."""
-        understood = (normalize_slash if is_slash(payload) else normalize_pick)(payload, self._me)
+        understood = (normalize_slash if is_slash(payload) else normalize_pick)(payload, self.me)
         if isinstance(understood, Ignored):
             return understood
         name = parse_target(understood.address.target).link or ""
-        await self._response_urls.keep(name, response_url_of(payload))
-        author = await self._people.one(understood.user_id)
+        await self.response_urls.keep(name, response_url_of(payload))
+        author = await self.people.one(understood.user_id)
         return replace(understood, author_name=author.name, language=author.language) if author else understood
 
     async def _spoken(self, payload: Raw) -> Incoming | Retraction | Ignored:
@@ -147,19 +137,19 @@ class SlackSource:
         message = spoken(event)
         is_change = text(event.get("subtype")) in _CHANGES
         thread_ts = text(message.get("thread_ts")) or (text(message.get("ts")) if is_change else "")
-        takes_part = bool(thread_ts) and await self._threads.has_joined(text(event.get("channel")), thread_ts)
+        takes_part = bool(thread_ts) and await self.threads.has_joined(text(event.get("channel")), thread_ts)
 
         def read(names: Mapping[str, str]) -> Incoming | Retraction | Ignored:
-            said = normalize(payload, self._me, takes_part=lambda channel, thread: takes_part, names=names)
+            said = normalize(payload, self.me, takes_part=lambda channel, thread: takes_part, names=names)
             if not isinstance(said, Incoming):
                 return said
-            return replace(said, address=relocated(said.address, self._moves.newest(text(event.get("channel")))))
+            return replace(said, address=relocated(said.address, self.moves.newest(text(event.get("channel")))))
 
         understood = read({})
         if not isinstance(understood, Incoming) or not (understood.is_addressed or understood.is_edit):
             return understood
         people, before = await asyncio.gather(
-            self._people.known(self._others_in(message)), self._said_before(understood)
+            self.people.known(self._others_in(message)), self._said_before(understood)
         )
         named = read({user_id: person.name for user_id, person in people.items()})
         if not isinstance(named, Incoming):
@@ -170,8 +160,8 @@ class SlackSource:
     async def _said_before(self, incoming: Incoming) -> tuple[RawQuote, ...]:
         target = parse_target(incoming.address.target)
         if target.thread_ts == target.message_ts:  # it begins the thread
-            self._context_loader.told(incoming)
-        return await self._context_loader.of(incoming, lambda: self._context.before(incoming))
+            self.context_loader.told(incoming)
+        return await self.context_loader.of(incoming, lambda: self.context.before(incoming))
 
 
 def _heard(body: Mapping[str, Any]) -> RawMessage[Raw] | None:
@@ -199,23 +189,16 @@ def spoken(event: Raw) -> Raw:
 # Presses of buttons: acknowledged when the bus has them, answered in private. And the content of lists to pick from.
 
 
+@dataclass(eq=False, repr=False)
 class SlackPresses:
     """The presses that come over one socket."""
 
-    def __init__(
-        self,
-        me: SlackIdentity,
-        handler: InboundHandler,
-        people: SlackPeople,
-        background: AdapterTasks,
-        *,
-        proxy: str = "",
-    ) -> None:
-        self._me = me
-        self._handler = handler
-        self._people = people
-        self._background = background
-        self._proxy = proxy
+    me: SlackIdentity
+    handler: InboundHandler
+    people: SlackPeople
+    background: AdapterTasks
+    _: KW_ONLY
+    proxy: str = ""
 
     def before(self, hear: Hear) -> Hear:
         """Take the presses, and what Slack asks for while somebody picks; leave everything else to `hear`. Raises
@@ -232,26 +215,26 @@ class SlackPresses:
         return hear_all
 
     async def _list(self, body: Mapping[str, Any]) -> Sequence[Block]:
-        typing = normalize_question(body, self._me)
-        suggestions = () if isinstance(typing, Ignored) else await self._handler.suggest(await self._known(typing))
+        typing = normalize_question(body, self.me)
+        suggestions = () if isinstance(typing, Ignored) else await self.handler.suggest(await self._known(typing))
         return [option(each.label, each.value) for each in suggestions]
 
     async def _take(self, body: Mapping[str, Any]) -> None:
-        press = normalize_press(body, self._me)
+        press = normalize_press(body, self.me)
         if isinstance(press, Ignored):
             return
         known = await self._known(press)
-        word = await self._handler.press(known)
+        word = await self.handler.press(known)
 
         async def pass_on() -> None:
-            told = await self._handler.told(known) if word is None else word
-            await _whisper(response_url_of(body), told, self._proxy)
+            told = await self.handler.told(known) if word is None else word
+            await _whisper(response_url_of(body), told, self.proxy)
 
-        self._background.start(pass_on())
+        self.background.start(pass_on())
 
     async def _known(self, press: Incoming) -> Incoming:
         """Add the name and the language of the person who pressed; the press itself has only a handle."""
-        person = await self._people.one(press.user_id)
+        person = await self.people.one(press.user_id)
         return replace(press, author_name=person.name, language=person.language) if person else press
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from itertools import islice
 from typing import Final, Protocol
@@ -209,37 +209,27 @@ class _Looked:
     note: CleanText | None = None
 
 
+@dataclass(eq=False, repr=False)
 class Receiving:
     """Takes files in. Without `ears` recordings are not transcribed, without `eyes` images are not described to
     models that cannot see."""
 
-    def __init__(
-        self,
-        inbox: Takes,
-        documents: Documents,
-        workspaces: WorkspaceLookup,
-        scrubber: Scrubber,
-        *,
-        timeout_s: float,
-        text_tokens_max: int,
-        ears: Transcriber | None = None,
-        eyes: ImageDescriber | None = None,
-    ) -> None:
-        self._inbox = inbox
-        self._documents = documents
-        self._workspaces = workspaces
-        self._scrubber = scrubber
-        self._timeout_s = timeout_s
-        self._text_tokens_max = text_tokens_max
-        self._ears = ears
-        self._eyes = eyes
+    inbox: Takes
+    documents: Documents
+    workspaces: WorkspaceLookup
+    scrubber: Scrubber
+    _: KW_ONLY
+    timeout_s: float
+    text_tokens_max: int
+    ears: Transcriber | None = None
+    eyes: ImageDescriber | None = None
 
     async def receive(self, messages: Sequence[InboundMessage], occasion: AttachmentContext) -> Received:
         """Take in all that came along with these messages and with what they quote."""
         files = [(message, attachment) for message in messages for attachment in files_of(message)]
         if not files:
             return Received({})
-        looked = _fitted(await self._all(files, occasion), min(occasion.tokens_max, self._text_tokens_max))
+        looked = _fitted(await self._all(files, occasion), min(occasion.tokens_max, self.text_tokens_max))
         waiting = iter(looked)
         came = {message.id: _came(message, waiting) for message in messages if files_of(message)}
         return Received(
@@ -262,7 +252,7 @@ class Receiving:
 
         tasks = [asyncio.create_task(one(at, *file)) for at, file in enumerate(files)]
         try:
-            await asyncio.wait(tasks, timeout=self._timeout_s)
+            await asyncio.wait(tasks, timeout=self.timeout_s)
         finally:
             late = [task for task in tasks if not task.done()]
             for task in late:
@@ -275,7 +265,7 @@ class Receiving:
         ]
 
     async def _one(self, message: InboundMessage, attachment: Attachment, occasion: AttachmentContext) -> _Looked:
-        taken = await retry_until_available(lambda: self._inbox.take(message, attachment))
+        taken = await retry_until_available(lambda: self.inbox.take(message, attachment))
         if isinstance(taken, RefusedFile):
             return self._refused(taken.name, taken.reason, occasion)
         if picture_in(taken.content) is not None:
@@ -285,9 +275,9 @@ class Receiving:
         return await self._document(taken, occasion)
 
     def _refused(self, name: CleanText, reason: str, occasion: AttachmentContext) -> _Looked:
-        said, words = self._scrubber.scrub(not_read(name, reason)), words_for(occasion.session.language)
+        said, words = self.scrubber.scrub(not_read(name, reason)), words_for(occasion.session.language)
         return _Looked(
-            partial(context_blocks.missing, name), said, note=self._scrubber.scrub(not_read(name, reason, words))
+            partial(context_blocks.missing, name), said, note=self.scrubber.scrub(not_read(name, reason, words))
         )
 
     # --- images
@@ -297,13 +287,13 @@ class Receiving:
             path, content, picture = await self._showable(file, occasion)
         except FileRefused as error:
             said, words = not_shown(file.name, str(error)), words_for(occasion.session.language)
-            note = self._scrubber.scrub(not_shown(file.name, str(error), words))
-            return _Looked(_as_file(file, self._scrubber), self._scrubber.scrub(said), note=note)
-        kind = self._scrubber.scrub(picture.media_type)
+            note = self.scrubber.scrub(not_shown(file.name, str(error), words))
+            return _Looked(_as_file(file, self.scrubber), self.scrubber.scrub(said), note=note)
+        kind = self.scrubber.scrub(picture.media_type)
         element = partial(context_blocks.image, path, kind, len(content))
-        if occasion.sees or self._eyes is None:
+        if occasion.sees or self.eyes is None:
             return _Looked(element)
-        about = await self._described(self._eyes, Image(path, picture.media_type), file, occasion)
+        about = await self._described(self.eyes, Image(path, picture.media_type), file, occasion)
         return _Looked(element, about)
 
     async def _showable(self, file: KeptFile, occasion: AttachmentContext) -> tuple[CleanText, bytes, Picture]:
@@ -313,11 +303,11 @@ class Receiving:
             raise FileRefused(TOO_MANY_PIXELS)
         if len(file.content) <= limits.IMAGE_BYTES_MAX and picture.side <= limits.IMAGE_SIDE_MAX:
             return file.path, file.content, picture
-        workspace, path = self._workspaces.of(occasion.session.key), small_path(file.path)
+        workspace, path = self.workspaces.of(occasion.session.key), small_path(file.path)
         small = await asyncio.to_thread(kept, workspace, path)
         shown = picture_in(small) if small is not None else None
         if small is None or shown is None:
-            small = await self._documents.smaller(file.content, occasion.session.key.owner)
+            small = await self.documents.smaller(file.content, occasion.session.key.owner)
             shown = picture_in(small)  # of a process that read what strangers sent
             if shown is None or not await asyncio.to_thread(keep, workspace, path, small):
                 raise FileRefused(TOO_MANY_PIXELS)
@@ -339,11 +329,11 @@ class Receiving:
 
     async def _recording(self, file: KeptFile, occasion: AttachmentContext) -> _Looked:
         heard = recording_of(file.content, file.name, file.media_type)
-        element = partial(context_blocks.voice, file.path, self._scrubber.scrub(heard.media_type), len(file.content))
+        element = partial(context_blocks.voice, file.path, self.scrubber.scrub(heard.media_type), len(file.content))
         own = words_for(occasion.session.language)
-        if self._ears is None:
+        if self.ears is None:
             return _Looked(element, ENGLISH.say(NOT_LISTENING), note=own.say(NOT_LISTENING))
-        ears = self._ears
+        ears = self.ears
 
         async def listen() -> CleanText:
             return await ears.words(heard.name, heard.media_type, file.content, occasion)
@@ -363,16 +353,16 @@ class Receiving:
 
     async def _document(self, file: KeptFile, occasion: AttachmentContext) -> _Looked:
         async def read() -> CleanText:
-            text = await self._documents.text(file, occasion.session.key.owner)
+            text = await self.documents.text(file, occasion.session.key.owner)
             return await asyncio.to_thread(self._clean(occasion).scrub, (text or "").strip())
 
-        element, is_plain = _as_file(file, self._scrubber), format_of(file) is None and _is_utf8(file.content)
+        element, is_plain = _as_file(file, self.scrubber), format_of(file) is None and _is_utf8(file.content)
         try:
             text = await read() if is_plain else await self._once(file, occasion, read)
         except FileRefused as error:
             said, own = not_read(file.name, str(error)), words_for(occasion.session.language)
-            note = self._scrubber.scrub(not_read(file.name, str(error), own))
-            return _Looked(element, self._scrubber.scrub(said), note=note)
+            note = self.scrubber.scrub(not_read(file.name, str(error), own))
+            return _Looked(element, self.scrubber.scrub(said), note=note)
         if not text:
             return _Looked(element, None if format_of(file) is None else NO_TEXT)
         return _Looked(element, text, whole_at=file.path if is_plain else text_path(file.path))
@@ -381,7 +371,7 @@ class Receiving:
         self, file: KeptFile, occasion: AttachmentContext, make: Callable[[], Awaitable[CleanText]]
     ) -> CleanText:
         """Make the text of a file once and keep it next to the file; later calls return the kept text."""
-        workspace = self._workspaces.of(occasion.session.key)
+        workspace = self.workspaces.of(occasion.session.key)
         known = await asyncio.to_thread(kept_text, workspace, file.path)
         if known is not None:
             return self._clean(occasion).scrub(known)
@@ -391,7 +381,7 @@ class Receiving:
         return made
 
     def _clean(self, occasion: AttachmentContext) -> Scrubber:
-        return self._scrubber.for_chat(str(occasion.session.key))
+        return self.scrubber.for_chat(str(occasion.session.key))
 
 
 def files_of(message: InboundMessage) -> tuple[Attachment, ...]:

@@ -11,7 +11,7 @@ import json
 import unicodedata
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Final
 
 import structlog
@@ -129,27 +129,18 @@ _log = structlog.get_logger(__name__)
 _PAGE: Final = 500
 
 
+@dataclass(eq=False, repr=False)
 class Consolidation:
     """The built-in sub-agent that remembers. Without `gathers` it only indexes."""
 
-    def __init__(
-        self,
-        client: ModelClient,
-        models: Models,
-        memory: PersonMemory,
-        store: Store,
-        scrubber: Scrubber,
-        clock: Clock,
-        *,
-        gathers: bool,
-    ) -> None:
-        self._client = client
-        self._models = models
-        self._memory = memory
-        self._store = store
-        self._scrubber = scrubber
-        self._clock = clock
-        self._gathers = gathers
+    client: ModelClient
+    models: Models
+    memory: PersonMemory
+    store: Store
+    scrubber: Scrubber
+    clock: Clock
+    _: KW_ONLY
+    gathers: bool
 
     async def after(self, finished: Finished) -> None:
         """Go through the conversations that this turn, or one before it, has ended."""
@@ -171,8 +162,8 @@ class Consolidation:
         processes left. Never raises our errors."""
         try:
             for _ in range(limits.BOUNDARIES_AT_ONCE):
-                boundary = await self._store.memories.claim_boundary(
-                    key, now_ms=self._clock.now_ms(), for_ms=int(limits.BOUNDARY_CLAIM_S * 1000)
+                boundary = await self.store.memories.claim_boundary(
+                    key, now_ms=self.clock.now_ms(), for_ms=int(limits.BOUNDARY_CLAIM_S * 1000)
                 )
                 if boundary is None:
                     return
@@ -181,18 +172,18 @@ class Consolidation:
             _log.warning("memory.put_off", reason=str(error))
 
     async def _go_through(self, boundary: Boundary) -> None:
-        await self._store.memories.index(boundary)
-        await self._memory.embed_passages(boundary)
+        await self.store.memories.index(boundary)
+        await self.memory.embed_passages(boundary)
         try:
-            if self._gathers:
+            if self.gathers:
                 await self._gather(boundary)
         except ModelError as error:
             _log.warning("memory.gathering_failed", session_id=boundary.session_id, reason=str(error))
             return  # it stays claimed for a while; then somebody tries once more
-        await self._store.memories.finish_boundary(boundary, now_ms=self._clock.now_ms())
+        await self.store.memories.finish_boundary(boundary, now_ms=self.clock.now_ms())
 
     async def _gather(self, boundary: Boundary) -> None:
-        session = await self._store.sessions.by_id(boundary.session_id)
+        session = await self.store.sessions.by_id(boundary.session_id)
         said = said_by_people(await self._entries(boundary))
         if session is None or not said:
             return
@@ -204,19 +195,17 @@ class Consolidation:
 
     async def _known(self, key: SessionKey, said: Sequence[Entry]) -> Sequence[Fact]:
         """Return the newest facts, and older ones that have to do with what the user said."""
-        newest = await self._memory.recall(key, "", limit=limits.GATHER_KNOWN_MAX)
+        newest = await self.memory.recall(key, "", limit=limits.GATHER_KNOWN_MAX)
         if len(newest) < limits.GATHER_KNOWN_MAX:  # these are all
             return newest
         words = "\n".join(words_in(entry.text) for entry in said if entry.role is Role.USER)
-        related = await self._memory.recall(
-            key, words[-limits.MEMORY_SAID_CHARS_MAX :], limit=limits.GATHER_RELATED_MAX
-        )
+        related = await self.memory.recall(key, words[-limits.MEMORY_SAID_CHARS_MAX :], limit=limits.GATHER_RELATED_MAX)
         return list({fact.id: fact for fact in (*newest, *related)}.values())
 
     async def _entries(self, boundary: Boundary) -> list[Entry]:
         entries: list[Entry] = []
         after_seq = boundary.after_seq
-        while page := await self._store.transcript.page(boundary.session_id, after_seq=after_seq, limit=_PAGE):
+        while page := await self.store.transcript.page(boundary.session_id, after_seq=after_seq, limit=_PAGE):
             entries += [entry for entry in page if entry.seq <= boundary.seq]
             after_seq = page[-1].seq
             if after_seq >= boundary.seq:
@@ -224,8 +213,8 @@ class Consolidation:
         return entries
 
     async def _ask(self, session: Session, messages: tuple[PromptMessage, ...]) -> Sequence[GatheredFact]:
-        model = self._models.utility(session)
-        is_reasoning = self._models.client.facts(model).is_reasoning
+        model = self.models.utility(session)
+        is_reasoning = self.models.client.facts(model).is_reasoning
         request = ModelRequest(
             model=model,
             purpose=UsagePurpose.MEMORY,
@@ -235,21 +224,21 @@ class Consolidation:
             completion_tokens_max=limits.GATHER_REASONING_TOKENS_MAX if is_reasoning else limits.GATHER_TOKENS_MAX,
             temperature=limits.GATHER_TEMPERATURE,
             timeout_s=limits.GATHER_TIMEOUT_S,
-            otherwise=self._models.of_session(session),
+            otherwise=self.models.of_session(session),
         )
-        answer = await ask(self._client, request)
-        usage = usage_of(answer, session.key, UsagePurpose.MEMORY, now_ms=self._clock.now_ms())
-        await self._store.sessions.charge([usage], session_id=session.id)
+        answer = await ask(self.client, request)
+        usage = usage_of(answer, session.key, UsagePurpose.MEMORY, now_ms=self.clock.now_ms())
+        await self.store.sessions.charge([usage], session_id=session.id)
         return facts_in(answer.text)
 
     async def _keep(self, key: SessionKey, facts: Sequence[GatheredFact], known: Sequence[Fact]) -> int:
         """Keep what a model found; it replaces none but facts that the model was shown."""
-        scrubber = self._scrubber.for_chat(str(key))
+        scrubber = self.scrubber.for_chat(str(key))
         shown = {fact.number for fact in known}
         for count, fact in enumerate(facts):
             instead_of = [number for number in fact.replaces if number in shown]
             try:
-                kept = await self._memory.remember(
+                kept = await self.memory.remember(
                     key,
                     scrubber.scrub(fact.text),
                     origin=Origin.GATHERED,

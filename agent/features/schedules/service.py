@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import Any, Final
@@ -391,27 +391,18 @@ _RETRY_S: Final = 1.0
 _TAKEN: Final = frozenset({Verdict.ACCEPTED, Verdict.DUPLICATE})
 
 
+@dataclass(eq=False, repr=False)
 class Scheduler:
     """The share of one process in firing schedules."""
 
-    def __init__(
-        self,
-        book: ScheduleStore,
-        intake: Inbound,
-        people: People,
-        bell: Wakeup,
-        scrubber: Scrubber,
-        clock: Clock,
-        *,
-        has_heartbeat: bool,
-    ) -> None:
-        self._book = book
-        self._intake = intake
-        self._people = people
-        self._bell = bell
-        self._scrubber = scrubber
-        self._clock = clock
-        self._has_heartbeat = has_heartbeat
+    book: ScheduleStore
+    intake: Inbound
+    people: People
+    bell: Wakeup
+    scrubber: Scrubber
+    clock: Clock
+    _: KW_ONLY
+    has_heartbeat: bool
 
     async def serve(self) -> None:
         """Fire due schedules until cancelled. It sleeps until the next due time; schedules of other processes are seen
@@ -424,12 +415,12 @@ class Scheduler:
             except (BusError, StoreError) as error:
                 _log.warning("schedules.failed", reason=str(error))
                 wait_s = _RETRY_S
-            await self._bell.wait(wait_s)
+            await self.bell.wait(wait_s)
 
     async def fire_due(self) -> int:
         """Fire what is due now; return how many schedules were claimed."""
-        now_ms = self._clock.now_ms()
-        due = await self._book.claim_due(
+        now_ms = self.clock.now_ms()
+        due = await self.book.claim_due(
             now_ms=now_ms, until_ms=now_ms + int(limits.FIRING_HELD_S * 1000), limit=limits.FIRINGS_PARALLEL_MAX
         )
         await self._fire_all(due)
@@ -442,28 +433,28 @@ class Scheduler:
     async def _fire(self, schedule: Schedule) -> None:
         message = self._message(schedule)
         if await self._may_fire(schedule, message):
-            admission = await self._intake.enqueue(message)
+            admission = await self.intake.enqueue(message)
             if admission.verdict not in _TAKEN:
-                until_ms = self._clock.now_ms() + int(limits.FIRING_PUT_OFF_S * 1000)
-                await self._book.put_off(schedule, until_ms=until_ms)
+                until_ms = self.clock.now_ms() + int(limits.FIRING_PUT_OFF_S * 1000)
+                await self.book.put_off(schedule, until_ms=until_ms)
                 _log.warning("schedule.put_off", schedule=schedule.id, verdict=admission.verdict.value)
                 return
-        now_ms = self._clock.now_ms()
-        is_ours = await self._book.move(schedule, next_due_ms=_next_due_ms(schedule, now_ms), now_ms=now_ms)
+        now_ms = self.clock.now_ms()
+        is_ours = await self.book.move(schedule, next_due_ms=_next_due_ms(schedule, now_ms), now_ms=now_ms)
         _log.info("schedule.fired", message_id=message.id, late_ms=now_ms - schedule.next_due_ms, moved=is_ours)
 
     async def _may_fire(self, schedule: Schedule, message: InboundMessage) -> bool:
-        is_wanted = schedule.kind is not ScheduleKind.HEARTBEAT or self._has_heartbeat
-        if is_wanted and await self._people.is_admitted(message.author, message.spoken_in):
+        is_wanted = schedule.kind is not ScheduleKind.HEARTBEAT or self.has_heartbeat
+        if is_wanted and await self.people.is_admitted(message.author, message.spoken_in):
             return True
         _log.info("schedule.passed_over", schedule=schedule.id)
         return False
 
     async def _until_next_s(self) -> float:
-        next_ms = await self._book.next_due_ms()
+        next_ms = await self.book.next_due_ms()
         if next_ms is None:
             return limits.FIRING_POLL_S
-        return min(max(0.0, (next_ms - self._clock.now_ms()) / 1000), limits.FIRING_POLL_S)
+        return min(max(0.0, (next_ms - self.clock.now_ms()) / 1000), limits.FIRING_POLL_S)
 
     def _message(self, schedule: Schedule) -> InboundMessage:
         return InboundMessage(
@@ -475,13 +466,13 @@ class Scheduler:
             author_name=schedule.author_name,
             is_private=schedule.is_private,
             sent_at_ms=schedule.next_due_ms,
-            received_at_ms=self._clock.now_ms(),
+            received_at_ms=self.clock.now_ms(),
             place=schedule.place,
             is_nameable=True,
         )
 
     def _text(self, schedule: Schedule) -> CleanText:
-        clean = self._scrubber.for_chat(str(schedule.key)).scrub
+        clean = self.scrubber.for_chat(str(schedule.key)).scrub
         match schedule.kind:
             case ScheduleKind.REMINDER:
                 return clean(f"/{REMINDER} {schedule.text}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Annotated, Final
@@ -155,40 +156,31 @@ def people(store: Store, erasing: PersonEraser, scrubber: Scrubber) -> APIRouter
     return router
 
 
+@dataclass(eq=False, repr=False)
 class PersonEraser:
-    """Deletes every trace of a person, for the API and the command line alike."""
+    """Deletes every trace of a person, for the API and the command line alike. `workspaces` is where files of
+    conversations are; None: on another machine."""
 
-    def __init__(
-        self,
-        store: Store,
-        keeper: AccessService,
-        operator: Operator,
-        lanes: Lanes,
-        vault: Vault,
-        clock: Clock,
-        workspaces: Path | None,
-    ) -> None:
-        """`workspaces` is where files of conversations are; None: on another machine."""
-        self._store = store
-        self._keeper = keeper
-        self._operator = operator
-        self._lanes = lanes
-        self._vault = vault
-        self._clock = clock
-        self._workspaces = workspaces
+    store: Store
+    keeper: AccessService
+    operator: Operator
+    lanes: Lanes
+    vault: Vault
+    clock: Clock
+    workspaces: Path | None
 
     async def erase(self, owner: SessionKey) -> Erased:
         """End the person's work, then delete; safe to repeat. Raises `StoreUnavailable` and `BusUnavailable`."""
-        store = self._store
+        store = self.store
         ends = await store.links.ends_of(owner)
-        await _end_work({*ends, *await store.people.keys(owner)}, self._lanes, store.tasks, self._clock)
+        await _end_work({*ends, *await store.people.keys(owner)}, self.lanes, store.tasks, self.clock)
         for end in ends:
-            await self._vault.drop_all(end)
-        letters = sum([await self._operator.forget(end) for end in ends])
+            await self.vault.drop_all(end)
+        letters = sum([await self.operator.forget(end) for end in ends])
         keys = {*ends, *await store.people.keys(owner)}
-        files = await asyncio.to_thread(_erase_files, self._workspaces, keys) if self._workspaces is not None else 0
+        files = await asyncio.to_thread(_erase_files, self.workspaces, keys) if self.workspaces is not None else 0
         erased = await store.people.erase(owner)
-        await self._keeper.project()
+        await self.keeper.project()
         elsewhere = {WORKSPACES: files, DEAD_LETTERS: letters}
         rows = {**erased, **{name: count for name, count in elsewhere.items() if count}}
         await store.audit.note(ADMIN, "user.erase", ERASED, rows)  # of whom nothing is left, the name neither
