@@ -64,7 +64,18 @@ def picture_in(content: bytes) -> Picture | None:
         if content.startswith(_JPEG):
             return next(_jpeg_frames(content), None)
         if content.startswith(b"RIFF") and content[8:12] == b"WEBP":
-            return _webp(content)
+            match content[12:16]:
+                case b"VP8X":
+                    width = int.from_bytes(content[24:27], "little") + 1
+                    height = int.from_bytes(content[27:30], "little") + 1
+                case b"VP8L":
+                    (bits,) = struct.unpack_from("<I", content, 21)
+                    width, height = (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+                case b"VP8 ":
+                    width, height = (side & 0x3FFF for side in struct.unpack_from("<HH", content, 26))
+                case _:
+                    return None
+            return Picture("image/webp", width, height)
     except struct.error:  # it ends before it has said how large it is
         return None
     return None
@@ -86,21 +97,6 @@ def _jpeg_frames(content: bytes) -> Iterator[Picture]:
                 height, width = struct.unpack_from(">HH", content, at + 5)
                 yield Picture("image/jpeg", width, height)
             at += 2 + max(struct.unpack_from(">H", content, at + 2)[0], 2)
-
-
-def _webp(content: bytes) -> Picture | None:
-    match content[12:16]:
-        case b"VP8X":
-            width = int.from_bytes(content[24:27], "little") + 1
-            height = int.from_bytes(content[27:30], "little") + 1
-        case b"VP8L":
-            (bits,) = struct.unpack_from("<I", content, 21)
-            width, height = (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
-        case b"VP8 ":
-            width, height = (side & 0x3FFF for side in struct.unpack_from("<HH", content, 26))
-        case _:
-            return None
-    return Picture("image/webp", width, height)
 
 
 # What a recording is, by its first bytes: models that hear know formats by the ending of a name. Pure.

@@ -135,7 +135,16 @@ async def _what_is_wrong(client: ModelClient, settings: Settings, model: str, em
         if model == embeds:
             await client.embed(requests.EmbeddingRequest(model, _NOBODY, (_QUESTION,), TRIAL_TIMEOUT_S))
         elif model == settings.agent.transcription_model:
-            await _heard(client, model)
+            recording = io.BytesIO()
+            with wave.open(recording, "wb") as file:
+                file.setparams((1, 2, _SILENCE_HZ, 0, "NONE", "not compressed"))
+                file.writeframes(bytes(2 * _SILENCE_HZ))
+            content = recording.getvalue()
+            await client.transcribe(
+                requests.TranscriptionRequest(
+                    model, _NOBODY, "silence.wav", "audio/wav", content, timeout_s=TRIAL_TIMEOUT_S
+                )
+            )
         elif model == settings.agent.speech_model:
             voice = settings.agent.speech_voice
             await client.speak(requests.SpeechRequest(model, _NOBODY, "hello", voice, timeout_s=TRIAL_TIMEOUT_S))
@@ -166,18 +175,6 @@ async def _said(client: ModelClient, model: str, tokens_max: int) -> str:
         backoff_s=(),
     )
     return (await requests.ask(client, request)).text
-
-
-async def _heard(client: ModelClient, model: str) -> None:
-    """Have it write down a second of silence."""
-    recording = io.BytesIO()
-    with wave.open(recording, "wb") as file:
-        file.setparams((1, 2, _SILENCE_HZ, 0, "NONE", "not compressed"))
-        file.writeframes(bytes(2 * _SILENCE_HZ))
-    content = recording.getvalue()
-    await client.transcribe(
-        requests.TranscriptionRequest(model, _NOBODY, "silence.wav", "audio/wav", content, timeout_s=TRIAL_TIMEOUT_S)
-    )
 
 
 async def _of_sub_agents(settings: Settings, _scrubber: Scrubber) -> str:

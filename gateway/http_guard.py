@@ -133,26 +133,23 @@ class _Body:
         self._is_begun = True
         try:
             async with asyncio.timeout(self._bodies.within_s):
-                return await self._whole()
+                while True:
+                    message = await self._receive()
+                    if message["type"] != "http.request":
+                        return message
+                    self._bodies.add(self, message.get("body", b""))
+                    if self.is_dropped:
+                        raise HTTPException(
+                            status.HTTP_503_SERVICE_UNAVAILABLE, "too much comes in at once", {"Retry-After": "1"}
+                        )
+                    if self.size > self._bytes_max:
+                        raise _too_long(self._bytes_max)
+                    if not message.get("more_body", False):
+                        return {"type": "http.request", "body": b"".join(self.chunks), "more_body": False}
         except TimeoutError:
             raise HTTPException(status.HTTP_408_REQUEST_TIMEOUT, "the body takes too long") from None
         finally:
             self._bodies.end(self)
-
-    async def _whole(self) -> Message:
-        while True:
-            message = await self._receive()
-            if message["type"] != "http.request":
-                return message
-            self._bodies.add(self, message.get("body", b""))
-            if self.is_dropped:
-                raise HTTPException(
-                    status.HTTP_503_SERVICE_UNAVAILABLE, "too much comes in at once", {"Retry-After": "1"}
-                )
-            if self.size > self._bytes_max:
-                raise _too_long(self._bytes_max)
-            if not message.get("more_body", False):
-                return {"type": "http.request", "body": b"".join(self.chunks), "more_body": False}
 
 
 class _Bodies:

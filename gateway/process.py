@@ -230,23 +230,19 @@ def run_to_exit(program: Callable[[], None]) -> NoReturn:
     close_to_others()
     guard_output()
     try:
-        _run(program)
+        # Several tasks of a group that failed for one reason fail as that one.
+        try:
+            program()
+        except ExceptionGroup as group:
+            reason: Exception = group
+            while isinstance(reason, ExceptionGroup) and len(reason.exceptions) == 1:
+                reason = reason.exceptions[0]
+            if isinstance(reason, TrivetError):
+                raise reason from None
+            raise
     except TrivetError as error:
         sys.stderr.write(scrubbed(f"trivet: {error}\n"))
         sys.exit(exit_code(error))
     except KeyboardInterrupt:
         sys.exit(EXIT_FAILED)
     sys.exit(EXIT_OK)
-
-
-def _run(program: Callable[[], None]) -> None:
-    """Run the program; several tasks of a group that failed for one reason fail as that one."""
-    try:
-        program()
-    except ExceptionGroup as group:
-        reason: Exception = group
-        while isinstance(reason, ExceptionGroup) and len(reason.exceptions) == 1:
-            reason = reason.exceptions[0]
-        if isinstance(reason, TrivetError):
-            raise reason from None
-        raise

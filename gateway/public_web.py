@@ -71,7 +71,10 @@ def is_public(address: str) -> bool:
         return False
     if isinstance(parsed, IPv4Address):
         return _is_public_4(parsed)
-    return _is_public_6(parsed)
+    if parsed.scope_id is not None:
+        return False
+    is_open = parsed in _OPEN_6 and not any(parsed in network for network in _CLOSED_6)
+    return (is_open or parsed in _NAT64) and all(_is_public_4(inside) for inside in _inside(parsed))
 
 
 def led_to(address: str) -> tuple[str, ...]:
@@ -82,13 +85,6 @@ def led_to(address: str) -> tuple[str, ...]:
 
 def _is_public_4(address: IPv4Address) -> bool:
     return not any(address in network for network in _CLOSED_4)
-
-
-def _is_public_6(address: IPv6Address) -> bool:
-    if address.scope_id is not None:
-        return False
-    is_open = address in _OPEN_6 and not any(address in network for network in _CLOSED_6)
-    return (is_open or address in _NAT64) and all(_is_public_4(inside) for inside in _inside(address))
 
 
 def _inside(address: IPv6Address) -> Iterator[IPv4Address]:

@@ -194,7 +194,17 @@ class _Commands:
     async def pair(self, asked: CommandRequest) -> str:
         match asked.argument.split():
             case [] | ["list"]:
-                return await _waiting(asked, self._keeper)
+                if not asked.message.is_private:
+                    return asked.words.say(_PRIVATELY)
+                words = asked.words
+                lines = [
+                    f"- **{each.code}**: {plain_name(each.name, words)} ({each.owner})"
+                    for each in await retry_until_available(self._keeper.bus.pairings)
+                ]
+                if not lines:
+                    return words.say("Nobody waits to be let in.")
+                hint = words.say("Write `/pair CODE` or `/pair deny CODE`.")
+                return "\n".join((words.say("Who waits to be let in:"), "", *lines, "", hint))
             case ["deny", code]:
                 owner = await retry_until_available(lambda: self._keeper.deny(code, actor=_actor(asked)))
                 return asked.words.say("{person} was turned down.", person=_named(asked, owner))
@@ -264,7 +274,9 @@ class _Commands:
         rule = (await retry_until_available(self._keeper.book.place_rules)).get(where, PlaceRule())
         found = [each for each in await retry_until_available(self._keeper.book.place_approvals) if each.place == where]
         lines = [f"- `{each.tool}`: {_approval_text(each, asked.words)}" for each in found[-_SHOWN_MAX:]]
-        told = _rule_text(where, rule, asked.words)
+        told = asked.words.say(
+            "{place}: {rule}.", place=str(where), rule=asked.words.say("as configured") if rule.is_empty else str(rule)
+        )
         return "\n".join((told, "", asked.words.say("Approved there for good:"), "", *lines)) if lines else told
 
 
@@ -308,20 +320,6 @@ async def _taken_back(asked: CommandRequest, keeper: AccessService, whom: str) -
     return f"{told} {held}"
 
 
-async def _waiting(asked: CommandRequest, keeper: AccessService) -> str:
-    if not asked.message.is_private:
-        return asked.words.say(_PRIVATELY)
-    words = asked.words
-    lines = [
-        f"- **{each.code}**: {plain_name(each.name, words)} ({each.owner})"
-        for each in await retry_until_available(keeper.bus.pairings)
-    ]
-    if not lines:
-        return words.say("Nobody waits to be let in.")
-    hint = words.say("Write `/pair CODE` or `/pair deny CODE`.")
-    return "\n".join((words.say("Who waits to be let in:"), "", *lines, "", hint))
-
-
 async def _blocked(asked: CommandRequest, keeper: AccessService) -> str:
     if not asked.message.is_private:
         return asked.words.say(_PRIVATELY)
@@ -354,13 +352,6 @@ def _place(asked: CommandRequest) -> tuple[SessionKey | None, list[str]]:
     if words[:1] == ["server"]:
         return (levels[0] if len(levels) > 1 else None), words[1:]
     return (levels[-1] if levels else None), words[1:] if words[:1] == ["here"] else words
-
-
-def _rule_text(place: SessionKey, rule: PlaceRule, words: Words) -> str:
-    """Write the rule of a place in the words of the command."""
-    return words.say(
-        "{place}: {rule}.", place=str(place), rule=words.say("as configured") if rule.is_empty else str(rule)
-    )
 
 
 def _approval_text(approval: PlaceApproval, words: Words) -> str:
@@ -478,19 +469,19 @@ class AdminNotices:
 
     async def look(self) -> None:
         """Tell of what this process has not told of."""
-        await self._look_for_strangers()
-        await self._look_for_models()
-
-    async def _look_for_strangers(self) -> None:
         waiting = await self._access.pairings()
         if new := [pairing for pairing in waiting if pairing.code not in self._told]:
             admins = await self._admins()
             for pairing in new:
-                await self._tell_webhooks(pairing)
+                event, at_ms = WebhookEvent.STRANGER_ASKS, pairing.asked_at_ms
+                if told := self._events.tell(event, pairing.code, pairing.owner, pairing.name, at_ms=at_ms):
+                    await self._store.outbox.put(told)
+                    await self._deliveries.publish(told)
                 if pairing.owner not in admins:  # who became admin otherwise waits for nobody
                     for admin in self._notified or admins:
                         await self._tell_of_stranger(admin, pairing)
         self._told = frozenset(pairing.code for pairing in waiting)
+        await self._look_for_models()
 
     async def _look_for_models(self) -> None:
         troubles = {_notice_of(trouble): trouble for trouble in await self._operator.model_troubles()}
@@ -507,12 +498,6 @@ class AdminNotices:
         known = (*(admin.owner for admin in self._policy.admins), *granted)
         people = [who for who in dict.fromkeys(known) if who.channel != PROGRAMS]
         return [who for who in people if self._policy.role_of(who, granted.get(who)) is GrantRole.ADMIN]
-
-    async def _tell_webhooks(self, pairing: Pairing) -> None:
-        event, at_ms = WebhookEvent.STRANGER_ASKS, pairing.asked_at_ms
-        if told := self._events.tell(event, pairing.code, pairing.owner, pairing.name, at_ms=at_ms):
-            await self._store.outbox.put(told)
-            await self._deliveries.publish(told)
 
     async def _tell_of_stranger(self, admin: SessionKey, pairing: Pairing) -> None:
         words = await self._words_of(admin)

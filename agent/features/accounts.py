@@ -140,7 +140,8 @@ class _Commands:
         ends = await retry_until_available(lambda: self._links.ends_of(owner))
         if len(ends) == 1:
             return words.say("This account is linked with no other. `/link` begins that.")
-        leaving = _meant(wanted, ends)
+        said = wanted.casefold()
+        leaving = [end for end in ends if said in ("all", end.platform, end.channel.casefold(), str(end).casefold())]
         if not leaving:
             return _ends_text(owner, ends, words)
         parted = await retry_until_available(
@@ -157,12 +158,6 @@ class _Commands:
 def _is_alone(asked: CommandRequest) -> bool:
     """Tell whether nobody else reads along, and the account speaks for itself."""
     return asked.message.is_private and asked.session.key == asked.message.author
-
-
-def _meant(wanted: str, ends: Sequence[SessionKey]) -> list[SessionKey]:
-    """Find the accounts that people mean by `all`, the name of a platform, or a key."""
-    said = wanted.casefold()
-    return [end for end in ends if said in ("all", end.platform, end.channel.casefold(), str(end).casefold())]
 
 
 def _ends_text(owner: SessionKey, ends: Sequence[SessionKey], words: Words) -> str:

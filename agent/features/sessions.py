@@ -199,7 +199,8 @@ def choice_commands(store: Store, models: Models, ending: SubagentStopper) -> tu
         if not (asked.argument.isdecimal() and asked.argument.isascii()):
             return words.say("Write /resume and the number of a conversation; /sessions lists them.")
         number = int(asked.argument)
-        found = await _numbered(store, asked.session, number)
+        # Only of the same key: nobody resumes another person's. The database knows no larger numbers.
+        found = await store.sessions.numbered(asked.session.key, number) if number < 2**31 else None
         if found is None:
             return words.say("You have no conversation {number}. /sessions lists them.", number=number)
         if found.is_current:
@@ -239,12 +240,6 @@ async def _is_newest(store: Store, asked: CommandRequest) -> bool:
     """Tell whether the turn that a button names is the last of this conversation."""
     newest = await store.transcript.newest_view(asked.session.id, chars_max=1)
     return bool(newest.entries) and newest.entries[-1].turn_id == asked.argument
-
-
-async def _numbered(store: Store, session: sessions.Session, number: int) -> sessions.Session | None:
-    """Find a session by its number, among those of the same key only: nobody resumes another person's. A number too
-    large for the database finds none."""
-    return await store.sessions.numbered(session.key, number) if number < 2**31 else None
 
 
 def _not_chosen(asked: CommandRequest, models: Models) -> str:
@@ -335,22 +330,18 @@ def profile_commands(own: WorkspaceFiles) -> tuple[CommandRow, ...]:
         if name in _BACK:
             return CommandReply(words.say("I am my usual self again."), (sessions.SetProfile(DEFAULT_PROFILE.name),))
         if name not in profiles:
-            return _unknown(name, profiles, words)
+            near = get_close_matches(name, list(profiles), n=1, cutoff=0.5)
+            hint = (
+                words.say("Did you mean **{name}**? Then write `/agent {name}`.", name=near[0])
+                if near
+                else words.say("/agent lists them.")
+            )
+            return words.say("I know no agent called '{name}'. {hint}", name=name[:_NAME_SHOWN], hint=hint)
         return CommandReply(
             words.say("In this conversation I am now the **{name}**.", name=name), (sessions.SetProfile(name),)
         )
 
     return (CommandRow("agent", agent),)
-
-
-def _unknown(name: str, profiles: Iterable[str], words: Words) -> str:
-    near = get_close_matches(name, list(profiles), n=1, cutoff=0.5)
-    hint = (
-        words.say("Did you mean **{name}**? Then write `/agent {name}`.", name=near[0])
-        if near
-        else words.say("/agent lists them.")
-    )
-    return words.say("I know no agent called '{name}'. {hint}", name=name[:_NAME_SHOWN], hint=hint)
 
 
 def _list(current: str, profiles: Mapping[str, Profile], words: Words) -> str:

@@ -14,7 +14,6 @@ from agent.models import requests
 from agent.models.demo_subagents import (
     STRATEGIES,
     DemoPart,
-    DemoTasks,
     demo_tasks,
     orchestration,
     orders,
@@ -290,7 +289,8 @@ def _turn(request: requests.ModelRequest) -> _Script:
     if behave:
         return behave(rest.strip(), request)
     if request.purpose is UsagePurpose.TURN and (wished := demo_tasks(said)):
-        return _as_wished(wished, request)
+        tool = "sub_agent_spawn" if wished.in_background else "sub_agent"
+        return _sub_agents(tool, watched(wished.parts, _is_told, _types(request)))
     got = what_came(request.messages[_newest_at(request)].text)
     is_new = request.purpose is UsagePurpose.TURN and not any(each.role is Role.ASSISTANT for each in request.messages)
     told = (*got, *((f"You said: {part.task}",) if part.task or not got else ()), *((HINT,) if is_new else ()))
@@ -398,11 +398,6 @@ def _split(rest: str, request: requests.ModelRequest) -> _Script:
 
 def _spawn(rest: str, request: requests.ModelRequest) -> _Script:
     return _sub_agents("sub_agent_spawn", orders(rest, _is_told, _types(request)))
-
-
-def _as_wished(wished: DemoTasks, request: requests.ModelRequest) -> _Script:
-    tool = "sub_agent_spawn" if wished.in_background else "sub_agent"
-    return _sub_agents(tool, watched(wished.parts, _is_told, _types(request)))
 
 
 def _is_told(task: str) -> bool:

@@ -278,7 +278,17 @@ class LitellmClient:
                 max_retries=0,
                 **given,
             )
-        return _transcribed(request, answer, self.facts(request.model).prices_usd)
+        prices_usd = self.facts(request.model).prices_usd
+        # Some providers count tokens, some the seconds of audio, some
+        # nothing; then it is estimated from the size.
+        usage = getattr(answer, "usage", None)
+        tokens = requests.TokenCount(
+            prompt=whole(getattr(usage, "input_tokens", 0)), completion=whole(getattr(usage, "output_tokens", 0))
+        )
+        seconds = number(getattr(usage, "seconds", None)) or number(getattr(answer, "duration", None))
+        seconds = seconds or len(request.content) / SPOKEN_BYTES_PER_S
+        cost_usd = requests.price_usd(tokens, prices_usd) or seconds * prices_usd.get("second", 0.0)
+        return requests.TranscriptionAnswer(str(answer.text or ""), tokens, cost_usd)
 
     async def speak(self, request: requests.SpeechRequest) -> requests.SpeechAnswer:
         """Make one attempt. Raises `ModelUnavailable`, `ModelTooSlow` or `ModelRejected`."""
@@ -406,31 +416,24 @@ class _Gathered:
         choice = chunk.choices[0]
         self.finish_reason = choice.finish_reason or self.finish_reason
         for call in getattr(choice.delta, "tool_calls", None) or ():
-            self._add_call(call)
+            partial = self.calls.setdefault(call.index or 0, _PartialCall())
+            partial.id = call.id or partial.id
+            partial.name = call.function.name or partial.name
+            partial.arguments += call.function.arguments or ""
         for block in getattr(choice.delta, "thinking_blocks", None) or ():
-            self._add_block(block)
+            given = {name: str(value) for name, value in block.items() if value is not None and name != "cache_control"}
+            newest = self.blocks[-1] if self.blocks else {}
+            if given["type"] == newest.get("type") == "thinking" and "signature" not in newest:
+                given["thinking"] = newest["thinking"] + given.get("thinking", "")
+                newest.update(given)
+            else:
+                self.blocks.append(given)
         text = choice.delta.content or ""
         if refused := getattr(choice.delta, "refusal", None):
             self.is_refused, text = True, refused
         if text:
             self.pieces.append(text)
         return str(text)
-
-    def _add_call(self, call: Any) -> None:
-        partial = self.calls.setdefault(call.index or 0, _PartialCall())
-        partial.id = call.id or partial.id
-        partial.name = call.function.name or partial.name
-        partial.arguments += call.function.arguments or ""
-
-    def _add_block(self, piece: Mapping[str, Any]) -> None:
-        """Add a piece of a thought; a signature ends one, and what is redacted comes whole."""
-        given = {name: str(value) for name, value in piece.items() if value is not None and name != "cache_control"}
-        newest = self.blocks[-1] if self.blocks else {}
-        if given["type"] == newest.get("type") == "thinking" and "signature" not in newest:
-            given["thinking"] = newest["thinking"] + given.get("thinking", "")
-            newest.update(given)
-        else:
-            self.blocks.append(given)
 
     def requested_calls(self) -> tuple[requests.RequestedCall, ...]:
         return tuple(
@@ -448,21 +451,6 @@ class _Gathered:
 
     def _named_calls(self) -> list[tuple[int, _PartialCall]]:
         return [(index, call) for index, call in sorted(self.calls.items()) if call.name]
-
-
-def _transcribed(
-    request: requests.TranscriptionRequest, answer: Any, prices_usd: Mapping[str, float]
-) -> requests.TranscriptionAnswer:
-    """Determine the cost of a transcription: some providers count tokens, some the seconds of audio, some nothing; then
-    it is estimated from the size."""
-    usage = getattr(answer, "usage", None)
-    tokens = requests.TokenCount(
-        prompt=whole(getattr(usage, "input_tokens", 0)), completion=whole(getattr(usage, "output_tokens", 0))
-    )
-    seconds = number(getattr(usage, "seconds", None)) or number(getattr(answer, "duration", None))
-    seconds = seconds or len(request.content) / SPOKEN_BYTES_PER_S
-    cost_usd = requests.price_usd(tokens, prices_usd) or seconds * prices_usd.get("second", 0.0)
-    return requests.TranscriptionAnswer(str(answer.text or ""), tokens, cost_usd)
 
 
 def _counted(usage: Any, before: requests.TokenCount) -> requests.TokenCount:

@@ -124,7 +124,12 @@ def embedding_plan(request: requests.EmbeddingRequest, facts: requests.ModelFact
 
 def transcription_plan(request: requests.TranscriptionRequest, facts: requests.ModelFacts) -> Planned:
     """Plan a transcription: what it costs is guessed from the size of the recording."""
-    most = _of_recording(len(request.content), facts.prices_usd)
+    size_bytes = len(request.content)
+    # Ten tokens of input and four of output for each second, as the providers that
+    # count tokens do.
+    seconds = size_bytes // limits.SPOKEN_BYTES_PER_S + 1
+    by_tokens = _amounts(10 * seconds, 4 * seconds, facts.prices_usd)
+    most = Amounts(by_tokens.tokens, by_tokens.nano_usd + nano_of(seconds * facts.prices_usd.get("second", 0.0)))
     for_s = request.timeout_s * limits.TRANSCRIPTION_TRIES_MAX + limits.RESERVATION_GRACE_S
     return Planned(request.model, most, any(facts.prices_usd.values()), for_s, turn_id=request.turn_id)
 
@@ -176,14 +181,6 @@ def _amounts(prompt_tokens: int, completion_tokens: int, prices_usd: Mapping[str
 
 def _usd(prompt_tokens: int, completion_tokens: int, prices_usd: Mapping[str, float]) -> float:
     return requests.price_usd(requests.TokenCount(prompt_tokens, completion_tokens), prices_usd)
-
-
-def _of_recording(size_bytes: int, prices_usd: Mapping[str, float]) -> Amounts:
-    """Estimate a recording as ten tokens of input and four of output for each second, as the providers that count
-    tokens do."""
-    seconds = size_bytes // limits.SPOKEN_BYTES_PER_S + 1
-    by_tokens = _amounts(10 * seconds, 4 * seconds, prices_usd)
-    return Amounts(by_tokens.tokens, by_tokens.nano_usd + nano_of(seconds * prices_usd.get("second", 0.0)))
 
 
 def _prompt_tokens(request: requests.ModelRequest) -> int:

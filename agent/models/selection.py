@@ -236,21 +236,18 @@ class Models:
         """Return how much a prompt for `model` may fill. `agent.context_window` applies to the configured model, and to
         those without known facts; `agent.context_budget` to all whose entry has none of its own."""
         if model not in self._budgets:
-            self._budgets[model] = self._measured(model)
+            facts = self.client.facts(model)
+            configured = self._settings.agent.context_window or 0
+            entry = self._settings.models.get(model)
+            budget = budget_of(
+                facts,
+                window_override=configured if model == self.default or not facts.context_window else 0,
+                context_budget=(entry.context_budget if entry else 0) or self._settings.agent.context_budget,
+            )
+            if not configured and not facts.context_window:
+                _log.warning("model.window_unknown", model=model, assumed=budget.window)
+            self._budgets[model] = budget
         return self._budgets[model]
-
-    def _measured(self, model: str) -> PromptBudget:
-        facts = self.client.facts(model)
-        configured = self._settings.agent.context_window or 0
-        entry = self._settings.models.get(model)
-        budget = budget_of(
-            facts,
-            window_override=configured if model == self.default or not facts.context_window else 0,
-            context_budget=(entry.context_budget if entry else 0) or self._settings.agent.context_budget,
-        )
-        if not configured and not facts.context_window:
-            _log.warning("model.window_unknown", model=model, assumed=budget.window)
-        return budget
 
 
 def prices_of(client: ModelProvider, settings: Settings, session: Session) -> Mapping[str, float]:

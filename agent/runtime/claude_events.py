@@ -91,7 +91,11 @@ class ClaudeRecorder:
         """Take one message of the SDK down."""
         match message:
             case self._sdk.StreamEvent(parent_tool_use_id=None, event=event):
-                self._hear_delta(event)
+                match event:
+                    case {"type": "message_start"}:
+                        self.draft.begin_anew()
+                    case {"type": "content_block_delta", "delta": {"type": "text_delta", "text": str(text)}}:
+                        self.draft.add(text)
             case self._sdk.AssistantMessage(error=None, parent_tool_use_id=None):
                 self._hear_speech(message)
             case self._sdk.AssistantMessage(error=str(error)):  # the program speaks here, not the model
@@ -106,14 +110,6 @@ class ClaudeRecorder:
     def cleaned(self, arguments: object) -> CleanText:
         """Scrub the arguments of a call, as the transcript and the tool get them."""
         return cleaned(json.dumps(arguments), self._scrubber.scrub)
-
-    def _hear_delta(self, event: Mapping[str, Any]) -> None:
-        """Add a piece of the answer to the draft; each answer begins a new one."""
-        match event:
-            case {"type": "message_start"}:
-                self.draft.begin_anew()
-            case {"type": "content_block_delta", "delta": {"type": "text_delta", "text": str(text)}}:
-                self.draft.add(text)
 
     def _hear_speech(self, message: Any) -> None:
         id_ = message.message_id or message.uuid or ""
@@ -165,7 +161,12 @@ class ClaudeRecorder:
         """Put what it cost into the ledger, also when it was cut short: then what was counted until then. Who joined
         is on record either way."""
         self._write_newcomers()
-        tokens = _sum(self._counts.values())
+        counts = self._counts.values()
+        tokens = TokenCount(0, 0)
+        for count in counts:
+            tokens = TokenCount(
+                tokens.prompt + count.prompt, tokens.completion + count.completion, tokens.cached + count.cached
+            )
         cost_usd = price_usd(tokens, self._prices_usd)
         if self._result is not None:
             tokens = _counted(self._result.usage) if self._result.usage else tokens
@@ -226,15 +227,6 @@ def _counted(usage: Mapping[str, Any]) -> TokenCount:
     cached = int(usage.get("cache_read_input_tokens") or 0)
     fresh = int(usage.get("input_tokens") or 0) + int(usage.get("cache_creation_input_tokens") or 0)
     return TokenCount(fresh + cached, int(usage.get("output_tokens") or 0), cached)
-
-
-def _sum(counts: Iterable[TokenCount]) -> TokenCount:
-    total = TokenCount(0, 0)
-    for count in counts:
-        total = TokenCount(
-            total.prompt + count.prompt, total.completion + count.completion, total.cached + count.cached
-        )
-    return total
 
 
 def _text_of(content: object, told: Collection[str]) -> str:

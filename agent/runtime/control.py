@@ -116,12 +116,9 @@ class ApprovalDecisions:
         if lasts is not Duration.ONCE and not (role is GrantRole.ADMIN and _offers(standing.question, lasts)):
             return Decided(words.say(ONCE_WORD, code=code))
         if standing.is_open:
-            standing = await self._settled(request, standing.question)
+            is_awaited = await self._is_awaited(standing.question)
+            standing = await self._questions.settle(standing.question.code, request if is_awaited else None)
         return Decided(words.say(NOT_OPEN_WORD)) if standing is None else self._outcome(request, standing, words)
-
-    async def _settled(self, request: ControlRequest, question: PutQuestion) -> QuestionState | None:
-        is_awaited = await self._is_awaited(question)
-        return await self._questions.settle(question.code, request if is_awaited else None)
 
     async def _is_awaited(self, question: PutQuestion) -> bool:
         """Tell whether somebody waits for the answer: the run that asked, or a sub-agent that asked and outlives every

@@ -451,7 +451,8 @@ class LaneRunner:
             _log.info("turn.unheard")
             commit = self._commits.stopped(turn)
         elif run.cancelled is None:
-            self._title(run, turn)
+            if not turn.batch.is_command and turn.session.title == UNTITLED:
+                run.beside(self._background.start(self._title_beside(run, turn)))
             commit = await run.decide(self._turns.take_turn(turn))
             if commit is not None and await self._are_all_blocked(turn):
                 commit = self._commits.stopped(turn)
@@ -505,10 +506,6 @@ class LaneRunner:
     async def _follow_up(self, finished: Finished) -> None:
         for after in self._afterwards:
             await after(finished)
-
-    def _title(self, run: TurnRun, turn: Turn) -> None:
-        if not turn.batch.is_command and turn.session.title == UNTITLED:
-            run.beside(self._background.start(self._title_beside(run, turn)))
 
     async def _title_beside(self, run: TurnRun, turn: Turn) -> None:
         """Give a title while the turn waits for its model, or after it: it takes no time from the answer."""

@@ -104,7 +104,9 @@ class Steps:
                 context, tuple(RequestedCall(call.id, call.name, call.arguments) for call in spoken.calls)
             )
             self._keep_results(turn, context, messages, results)
-            self._note_failures(turn, context, messages, results)
+            note = self.tools.note_on(context, results)
+            if note is not None:
+                self._note(turn, context, messages, note)
             if context.enclosures is not None and (shown := context.enclosures.take_shown()):
                 self._note(turn, context, messages, block(shown))
             if context.suspension is not None and context.suspension.barrier is not None:
@@ -252,13 +254,6 @@ class Steps:
                     created_at_ms=now_ms,
                 )
             )
-
-    def _note_failures(
-        self, turn: Turn, context: ToolContext, messages: list[PromptMessage], results: Sequence[ToolResult]
-    ) -> None:
-        note = self.tools.note_on(context, results)
-        if note is not None:
-            self._note(turn, context, messages, note)
 
     def _note(self, turn: Turn, context: ToolContext, messages: list[PromptMessage], text: CleanText) -> None:
         """Tell the model something in the role of the user; kept, for the next prompt begins as this one did."""

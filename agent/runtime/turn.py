@@ -160,17 +160,13 @@ class TurnRunner:
         if not (turn.answer or "").strip():
             return self.commits.failed(turn, EmptyAnswer(turn.finish_reason))
         if self.hooks:
-            await self._let_hooks_change(turn)
+            said = turn.answer or literal_text("")
+            turn.answer = await self.hooks.replaced(*self._event(HookPoint.AFTER_ANSWER, turn, said))
+            if turn.answer != said and turn.entries and turn.entries[-1].text == said:
+                turn.entries[-1] = replace(turn.entries[-1], text=turn.answer)
         await self.voice.speak(turn)
         little_left = await self.meter.little_left(turn.batch.key.owner, words_for(turn.session.language))
         return self.commits.answered(turn, little_left)
-
-    async def _let_hooks_change(self, turn: Turn) -> None:
-        """Put what the hooks of plug-ins make of the answer in its place, in the transcript, too."""
-        said = turn.answer or literal_text("")
-        turn.answer = await self.hooks.replaced(*self._event(HookPoint.AFTER_ANSWER, turn, said))
-        if turn.answer != said and turn.entries and turn.entries[-1].text == said:
-            turn.entries[-1] = replace(turn.entries[-1], text=turn.answer)
 
     def _event(self, point: HookPoint, turn: Turn, text: CleanText) -> tuple[HookEvent, Clean]:
         key = turn.batch.key

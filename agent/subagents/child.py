@@ -150,7 +150,12 @@ class OwnTools:
         the same file runs in the order in which it was begun."""
         tool, job = self._tools[call.name], Job(call)
         try:
-            arguments = _arguments(call.arguments)
+            try:
+                arguments = json.loads(call.arguments or "{}")
+            except (ValueError, RecursionError):
+                arguments = None
+            if not isinstance(arguments, dict):
+                raise ToolError("the arguments are no JSON object")
             before = self._queue(job, tool.locks(arguments))
         except Exception as error:  # noqa: BLE001 - the tool boundary, for a parent that has checked nothing
             job.outcome = _failure(call, error)
@@ -179,17 +184,6 @@ class OwnTools:
             job.outcome = _failure(job.call, error)
         job.has_ended.set()
         tell(job)
-
-
-def _arguments(text: str) -> Mapping[str, Any]:
-    """Parse the arguments. Raises `ToolError` for anything but a JSON object."""
-    try:
-        found = json.loads(text or "{}")
-    except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
-        raise ToolError("the arguments are no JSON object")
-    return found
 
 
 def _failure(call: protocol.CalledTool, error: Exception) -> protocol.ToolOutcome:

@@ -58,7 +58,10 @@ class SubagentFactory:
 
     async def new_run(self, context: ToolContext, order: SubOrder, mode: TaskMode) -> SubagentRun:
         """Return the run that carries out `order`. Raises `OrderRefused`, `StoreUnavailable`."""
-        asked_at_ms = self._moment()
+        # Each order has another time, so that those of one round keep their sequence
+        # in every list.
+        self._asked_last_ms = max(self.clock.now_ms(), self._asked_last_ms + 1)
+        asked_at_ms = self._asked_last_ms
         sub_type = await self._checked(context, order, mode)
         task = self._task(context, order, mode, asked_at_ms)
         own = child_context(context, sub_type, session_id=task.session_id, task_id=task.id)
@@ -110,7 +113,12 @@ class SubagentFactory:
         if types[order.sub_type].is_off:
             raise OrderRefused(NoSubAgent.TYPE_OFF, name=repr(order.sub_type))
         if mode is TaskMode.BACKGROUND:
-            _check_wake(context)
+            # Check that a person can be told later. A model that starts another sub-agent whenever one is done
+            # would go on without anybody who wants it: at some time a person has to say something.
+            if context.call_origin.task_id or context.wake is None:
+                raise OrderRefused(NoSubAgent.NOBODY_TO_WAKE)
+            if context.wake.wakes >= limits.WAKES_IN_A_ROW_MAX:
+                raise OrderRefused(NoSubAgent.WOKEN_OFTEN, number=context.wake.wakes)
         if not order.prompt.strip():
             raise OrderRefused(NoSubAgent.NO_TASK)
         if len(order.prompt) > limits.SUBAGENT_PROMPT_CHARS_MAX:
@@ -121,12 +129,6 @@ class SubagentFactory:
         ):
             raise OrderRefused(NoSubAgent.CROWDED)
         return types[order.sub_type]
-
-    def _moment(self) -> int:
-        """Return the time of an order, different for each, so that the orders of one round keep their sequence in every
-        list."""
-        self._asked_last_ms = max(self.clock.now_ms(), self._asked_last_ms + 1)
-        return self._asked_last_ms
 
     def _task(self, context: ToolContext, order: SubOrder, mode: TaskMode, asked_at_ms: int) -> SubTask:
         return SubTask(
@@ -151,15 +153,6 @@ class SubagentFactory:
         line = " ".join((order.label or order.prompt).split())
         clean = self.scrubber.for_chat(str(context.key)).scrub(line)
         return clipped(clean, limits.SUBAGENT_LABEL_CHARS_MAX)
-
-
-def _check_wake(context: ToolContext) -> None:
-    """Check that a person can be told later. A model that starts another sub-agent whenever one is done would go on
-    without anybody who wants it: at some time a person has to say something."""
-    if context.call_origin.task_id or context.wake is None:
-        raise OrderRefused(NoSubAgent.NOBODY_TO_WAKE)
-    if context.wake.wakes >= limits.WAKES_IN_A_ROW_MAX:
-        raise OrderRefused(NoSubAgent.WOKEN_OFTEN, number=context.wake.wakes)
 
 
 class TaskWatch(Protocol):
@@ -255,16 +248,13 @@ class SubAgents:
     async def _order(self, context: ToolContext, order: SubOrder, mode: TaskMode) -> SubagentRun:
         run = await self._factory.new_run(context, order, mode)
         if not context.call_origin.task_id:
-            await self._end_those_of_earlier_runs(context)
+            # What an earlier run of this turn had started ends: it was lost with the process of that run, which
+            # died or lost the lane.
+            for task in await self._book.tasks_of_turn(context.turn_id):
+                if not task.state.is_over and self._registry.of(task.id) is None:
+                    await self._book.finish(task.id, _failed(self._clock.now_ms(), Reason.WORKER_LOST))
+                    self._watch.ended(_known(await self._book.task(task.id)))
         return run
-
-    async def _end_those_of_earlier_runs(self, context: ToolContext) -> None:
-        """End what an earlier run of this turn had started: it was lost with the process of that run, which died or
-        lost the lane."""
-        for task in await self._book.tasks_of_turn(context.turn_id):
-            if not task.state.is_over and self._registry.of(task.id) is None:
-                await self._book.finish(task.id, _failed(self._clock.now_ms(), Reason.WORKER_LOST))
-                self._watch.ended(_known(await self._book.task(task.id)))
 
     def _see(self, run: SubagentRun) -> asyncio.Task[None]:
         self._registry.add(run)

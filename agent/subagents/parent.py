@@ -201,7 +201,12 @@ class ChildHost:
                 return
             self._under_way.begin(())
             messages = await self._conversation.messages(call.messages)
-            self._keep(call.messages, messages)
+            for raw, message in zip(call.messages, messages, strict=True):
+                if message.role is Role.TOOL:
+                    self._keep_result(message.tool_call_id, message.text, is_error=raw.is_error)
+                elif message.role is Role.USER and message.text not in self._told:
+                    self._told.add(message.text)
+                    self._note(Role.USER, message.text, kind=EntryKind.NOTE)
             if self._allotment is not None:
                 self._allotment.check()
             try:
@@ -339,16 +344,6 @@ class ChildHost:
         self._transcript.show(self._under_way.now)
 
     # --- what is kept
-
-    def _keep(self, said: Sequence[protocol.ChildMessage], messages: Sequence[requests.PromptMessage]) -> None:
-        """Record what is new in the child's conversation: results of its own tools, and notes of ours that it passes
-        on."""
-        for raw, message in zip(said, messages, strict=True):
-            if message.role is Role.TOOL:
-                self._keep_result(message.tool_call_id, message.text, is_error=raw.is_error)
-            elif message.role is Role.USER and message.text not in self._told:
-                self._told.add(message.text)
-                self._note(Role.USER, message.text, kind=EntryKind.NOTE)
 
     def _keep_result(self, call_id: str, text: CleanText, *, is_error: bool) -> None:
         """Record a result once for each call of the model's last answer."""

@@ -89,21 +89,16 @@ class Rounds:
     def _lose_old_results(self) -> bool:
         """Prune old results; return False when there are none left."""
         for kept in (OUTPUTS_KEPT, 0):
-            lighter = _without_results(self._messages, kept)
+            results = [at for at, said in enumerate(self._messages) if said.role == "tool"]
+            old = frozenset(results[: max(len(results) - kept, 0)])
+            lighter = [
+                replace(said, text=stand_in(said.text)) if at in old and len(said.text) > PRUNED_FROM_CHARS else said
+                for at, said in enumerate(self._messages)
+            ]
             if lighter != self._messages:
                 self._messages = lighter
                 return True
         return False
-
-
-def _without_results(messages: Sequence[protocol.ChildMessage], kept: int) -> list[protocol.ChildMessage]:
-    """Prune the long results of tools in the messages, except the newest `kept`."""
-    results = [at for at, said in enumerate(messages) if said.role == "tool"]
-    old = frozenset(results[: max(len(results) - kept, 0)])
-    return [
-        replace(said, text=stand_in(said.text)) if at in old and len(said.text) > PRUNED_FROM_CHARS else said
-        for at, said in enumerate(messages)
-    ]
 
 
 def told_apart(calls: Iterable[protocol.CalledTool]) -> tuple[protocol.CalledTool, ...]:

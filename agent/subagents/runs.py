@@ -257,7 +257,19 @@ class RunRegistry:
         while True:
             await self.some()
             try:
-                await self._look()
+                # Report that the runs of this process live, and end those that others declared lost. The report
+                # counts only after that: a run may have been declared lost before the report arrived.
+                now_s = self._clock.monotonic_s()
+                is_due = now_s >= self._alive_until_s - limits.SUBAGENT_ALIVE_S + limits.SUBAGENT_ALIVE_EVERY_S
+                if is_due:
+                    await self._book.keep_alive(self.worker_id, alive_until_ms=self.alive_until_ms)
+                known = [run for run in self if run.has_row]
+                unwanted = await self._book.unwanted([run.task.id for run in known]) if known else ()
+                for run in known:
+                    if run.task.id in unwanted:
+                        run.end(Reason.CANCELLED)
+                if is_due:
+                    self._alive_until_s = now_s + limits.SUBAGENT_ALIVE_S
             except StoreError as error:
                 _log.warning("subagents.not_kept", reason=str(error))
             await asyncio.sleep(limits.SUBAGENT_LOOK_EVERY_S)
@@ -270,24 +282,6 @@ class RunRegistry:
                 return
             await asyncio.sleep(limits.SUBAGENT_LOOK_EVERY_S)
         raise asyncio.CancelledError
-
-    async def _look(self) -> None:
-        """Report that the runs of this process live, and end those that others declared lost. The report counts only
-        after that: a run may have been declared lost before the report arrived."""
-        now_s = self._clock.monotonic_s()
-        is_due = now_s >= self._alive_until_s - limits.SUBAGENT_ALIVE_S + limits.SUBAGENT_ALIVE_EVERY_S
-        if is_due:
-            await self._book.keep_alive(self.worker_id, alive_until_ms=self.alive_until_ms)
-        await self._end_unwanted()
-        if is_due:
-            self._alive_until_s = now_s + limits.SUBAGENT_ALIVE_S
-
-    async def _end_unwanted(self) -> None:
-        known = [run for run in self if run.has_row]
-        unwanted = await self._book.unwanted([run.task.id for run in known]) if known else ()
-        for run in known:
-            if run.task.id in unwanted:
-                run.end(Reason.CANCELLED)
 
 
 class Rights:

@@ -113,7 +113,8 @@ class StatusLines:
         return self.is_on and task.depth == 1
 
     def _message(self, task: SubTask) -> _Message:
-        id_ = _id(task)
+        outlives = f":{task.mode.value}" if task.mode is TaskMode.BACKGROUND else ""
+        id_ = f"{STATUS_PREFIX}{task.turn_id}{outlives}"
         message = self._messages.setdefault(id_, _Message(id_, task.turn_id, task.mode))
         while len(self._messages) > limits.STATUS_TURNS_MAX:
             self._messages.popitem(last=False)
@@ -203,11 +204,6 @@ async def _until_set(event: asyncio.Event, *, within_s: float) -> None:
             await event.wait()
     except TimeoutError:
         return
-
-
-def _id(task: SubTask) -> str:
-    outlives = f":{task.mode.value}" if task.mode is TaskMode.BACKGROUND else ""
-    return f"{STATUS_PREFIX}{task.turn_id}{outlives}"
 
 
 def _edit_id(first: Reply, text: str) -> str:

@@ -403,7 +403,14 @@ class Supervisor:
         init = replace(order.init, workspace=self._sandbox.home_inside(order.home), confinement=confinement)
         exchange = Exchange(held, host, init, order.home if order.writes else None, age_s, share=order.share)
         try:
-            _restrain(held, order.init.limits)
+            # Limit the process from outside, before it gets any input: then a child that does not limit itself
+            # is limited too.
+            done: set[int] = set()
+            while new := set(descendants(held.process.pid)) - done:
+                for pid in new:
+                    with suppress(OSError):  # it has ended
+                        restrain_process(pid, order.init.limits)
+                done |= new
             ending = await _until_over(exchange, order.limit_s)
         finally:
             await undisturbed(lambda: self._end(held, exchange, task_id))
@@ -421,17 +428,6 @@ class Supervisor:
         if errors := exchange.errors.text():
             log = _log.debug if exchange.has_completed else _log.warning
             log("subagent.stderr", task_id=task_id, text=self._scrubber.scrub(errors))
-
-
-def _restrain(held: SandboxedProcess, most: protocol.ProcessLimits) -> None:
-    """Limit the process from outside, before it gets any input: then a child that does not limit itself is
-    limited too."""
-    done: set[int] = set()
-    while new := set(descendants(held.process.pid)) - done:
-        for pid in new:
-            with suppress(OSError):  # it has ended
-                restrain_process(pid, most)
-        done |= new
 
 
 async def _until_over(exchange: Exchange, limit_s: float) -> ChildEnding:

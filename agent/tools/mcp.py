@@ -90,7 +90,20 @@ class McpLink:
             opening = self._client
             assert opening is not None
             try:
-                await self._serve(opening)
+                self._refused.clear()
+                async with _open(self.server, self._confinement, self.changed, self._refused) as client:
+                    self._failures = 0
+                    opening.set_result(client)
+                    _log.info("mcp.connected", server=self.server.name)
+                    if self._has_connected:  # it was started again, and may be another one
+                        self.changed.set()
+                    self._has_connected = True
+                    listening = asyncio.create_task(_listen(client, self.changed))
+                    try:
+                        await self._lost.wait()
+                    finally:
+                        listening.cancel()
+                        await asyncio.wait([listening])
             except Exception as error:  # noqa: BLE001 - a supervisor's child: counted, logged, started again later
                 self._ended(error, was_connected=opening.done())
             finally:
@@ -166,22 +179,6 @@ class McpLink:
                 return await asyncio.shield(opening)
         except TimeoutError as error:
             raise ToolError(f"the MCP server {self.server.name} did not start in time") from error
-
-    async def _serve(self, opening: asyncio.Future[Client]) -> None:
-        self._refused.clear()
-        async with _open(self.server, self._confinement, self.changed, self._refused) as client:
-            self._failures = 0
-            opening.set_result(client)
-            _log.info("mcp.connected", server=self.server.name)
-            if self._has_connected:  # it was started again, and may be another one
-                self.changed.set()
-            self._has_connected = True
-            listening = asyncio.create_task(_listen(client, self.changed))
-            try:
-                await self._lost.wait()
-            finally:
-                listening.cancel()
-                await asyncio.wait([listening])
 
     def _why_not(self) -> str:
         name = self.server.name

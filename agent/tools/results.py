@@ -56,7 +56,8 @@ def pieces(length: int, text: str) -> Pieces:
     tail_start = len(text) - length // 3
     started = grapheme_start(text, tail_start)
     if started < tail_start:
-        started = _next_start(text, started)
+        found = _GRAPHEME.match(text, started)
+        started = found.end() if found else len(text)
     return Pieces(head_end, max(started, head_end))
 
 
@@ -70,11 +71,6 @@ def grapheme_start(text: str, at: int) -> int:
             return at if found.start() == at else max(found.start(), edge)
         edge = found.end()
     return edge
-
-
-def _next_start(text: str, start: int) -> int:
-    found = _GRAPHEME.match(text, start)
-    return found.end() if found else len(text)
 
 
 def _safe_start(text: str, at: int) -> int:

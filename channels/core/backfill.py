@@ -359,7 +359,12 @@ class Listener(Generic[RawT]):
         try:
             if message.room in self._backfill or self._may_follow_another(waiting):
                 self._hold(waiting)
-                await self._let_control_through(waiting)
+                # A control command does not wait for the room's history. The cursor stays, because other
+                # messages of the room have not been taken yet.
+                incoming = await self._understood(waiting.message)
+                if isinstance(incoming, Incoming) and incoming.is_control:
+                    await self._accept(waiting.message, incoming)
+                    _done(waiting)
                 return
             await self._take(waiting)
         except QueueFull as error:
@@ -386,14 +391,6 @@ class Listener(Generic[RawT]):
         if room not in self._held:
             self._backfill.hurry(room)
         self._held.setdefault(room, []).append(waiting)
-
-    async def _let_control_through(self, waiting: _Waiting[RawT]) -> None:
-        """Let a control command through without waiting for the room's history. The cursor stays, because other
-        messages of the room have not been taken yet."""
-        incoming = await self._understood(waiting.message)
-        if isinstance(incoming, Incoming) and incoming.is_control:
-            await self._accept(waiting.message, incoming)
-            _done(waiting)
 
     async def _take(self, waiting: _Waiting[RawT]) -> IntakeOutcome | None:
         """Hand it in; from then on its place is read up to it."""

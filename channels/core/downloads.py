@@ -122,7 +122,23 @@ async def _downloaded(session: aiohttp.ClientSession, url: str, bytes_max: int, 
     for _ in range(1 + _REDIRECTS_MAX):
         async with session.get(url, allow_redirects=False, proxy=proxy or None) as answer:
             if answer.status not in _REDIRECTS:
-                return await _body(answer, bytes_max)
+                status = answer.status
+                if status in _FORBIDDEN:
+                    raise FileRefused(NOT_FOR_US)
+                if status in _GONE:
+                    raise FileRefused(GONE)
+                if status != _OK:
+                    raise SendFailed(f"a download was answered with {status}")
+                if answer.headers.get("Content-Encoding", "identity").lower() != "identity":
+                    raise FileRefused(SOMETHING_ELSE)
+                if (answer.content_length or 0) > bytes_max:
+                    raise FileRefused(too_large(bytes_max))
+                content = bytearray()
+                async for piece in answer.content.iter_any():
+                    content += piece
+                    if len(content) > bytes_max:
+                        raise FileRefused(too_large(bytes_max))
+                return Downloaded(answer.content_type.lower(), bytes(content))
             target = urljoin(url, answer.headers.get("Location", ""))
         if _origin(target) != _origin(url):
             raise FileRefused(ELSEWHERE)
@@ -133,29 +149,6 @@ async def _downloaded(session: aiohttp.ClientSession, url: str, bytes_max: int, 
 def _origin(url: str) -> tuple[str, str | None, int | None]:
     parts = urlsplit(url)
     return parts.scheme, parts.hostname, parts.port
-
-
-async def _body(answer: aiohttp.ClientResponse, bytes_max: int) -> Downloaded:
-    _check_status(answer.status)
-    if answer.headers.get("Content-Encoding", "identity").lower() != "identity":
-        raise FileRefused(SOMETHING_ELSE)
-    if (answer.content_length or 0) > bytes_max:
-        raise FileRefused(too_large(bytes_max))
-    content = bytearray()
-    async for piece in answer.content.iter_any():
-        content += piece
-        if len(content) > bytes_max:
-            raise FileRefused(too_large(bytes_max))
-    return Downloaded(answer.content_type.lower(), bytes(content))
-
-
-def _check_status(status: int) -> None:
-    if status in _FORBIDDEN:
-        raise FileRefused(NOT_FOR_US)
-    if status in _GONE:
-        raise FileRefused(GONE)
-    if status != _OK:
-        raise SendFailed(f"a download was answered with {status}")
 
 
 # Hands over the files that turns ask for: fetched from the platform, freed of secrets, lent over the bus.

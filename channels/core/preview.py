@@ -274,7 +274,18 @@ class AnswerStream:
         address = await self._parts.addresses.newest(self._draft.address)
         try:
             if self._parts.validity.is_sure and await self._may_begin(lane_lock) and await self._may_spend(address):
-                await self._show(address, cadence)
+                text = self._draft.text
+                chunks = await rendered(self._adapter, text, as_if_closed)
+                if chunks and self._adapter.is_draft(address):
+                    await self._show_draft(address, chunks[-1], at=len(chunks) - 1)
+                    self._is_behind = False
+                elif chunks:
+                    if len(command := stop_command(self._draft.key)) <= cadence.stop_chars_max:
+                        stop = Choice(words_for(self._draft.language).say(STOP), command)
+                        chunks = (*chunks[:-1], self._adapter.offering(chunks[-1], [stop]))
+                    await self._show_messages(address, chunks, text)
+                self._told = text
+                self._shown_at_s = _now_s()
                 self._refusals = 0
                 lane_lock.pace = lane_lock.pace.taken()
         except errors.DeliveryError as error:
@@ -314,20 +325,6 @@ class AnswerStream:
         if self._refusals >= REFUSALS_MAX:
             self.end()
 
-    async def _show(self, address: ReplyAddress, cadence: StreamCadence) -> None:
-        text = self._draft.text
-        chunks = await rendered(self._adapter, text, as_if_closed)
-        if chunks and self._adapter.is_draft(address):
-            await self._show_draft(address, chunks[-1], at=len(chunks) - 1)
-            self._is_behind = False
-        elif chunks:
-            if len(command := stop_command(self._draft.key)) <= cadence.stop_chars_max:
-                stop = Choice(words_for(self._draft.language).say(STOP), command)
-                chunks = (*chunks[:-1], self._adapter.offering(chunks[-1], [stop]))
-            await self._show_messages(address, chunks, text)
-        self._told = text
-        self._shown_at_s = _now_s()
-
     async def _show_draft(self, address: ReplyAddress, chunk: AnyChunk, *, at: int) -> None:
         """Show the draft; of a text longer than one message, the end is shown, where it grows."""
         send_id = f"{self._draft.reply_id}:{at}"
@@ -347,7 +344,13 @@ class AnswerStream:
             case Begin(chunk):
                 await self._begin(address, row, chunk, text)
             case Change(at, chunk):
-                await self._change(address, row, chunk, at)
+                is_there = await self._adapter.go_on(
+                    address, chunk, message_id=row.messages[at], send_id=f"{row.reply_id}:{at}"
+                )
+                if is_there:
+                    self._shown[at] = chunk
+                else:  # somebody deleted it, and does not want to see it grow
+                    self.end()
             case TakeBack():
                 await self._parts.remover.take_back(address, row.messages[-1])
                 await self._note(replace(row, messages=row.messages[:-1]))
@@ -385,15 +388,6 @@ class AnswerStream:
             await self._parts.remover.take_back(address, message_id)  # we slept, and another process has answered
             return
         self._shown.append(chunk)
-
-    async def _change(self, address: ReplyAddress, row: Preview, chunk: AnyChunk, at: int) -> None:
-        is_there = await self._adapter.go_on(
-            address, chunk, message_id=row.messages[at], send_id=f"{row.reply_id}:{at}"
-        )
-        if is_there:
-            self._shown[at] = chunk
-        else:  # somebody deleted it, and does not want to see it grow
-            self.end()
 
     async def _note(self, row: Preview, sent: SentMessages | None = None) -> bool:
         """Write the row, or, where nothing is shown any more, forget it. False: the answer is being delivered."""

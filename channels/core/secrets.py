@@ -133,7 +133,18 @@ class Deletions:
     async def _attend(self, deletion: PendingDeletion) -> None:
         if not await self._delete(deletion):
             log.warning("%s: message %s could not be deleted", self._adapter.name, deletion.id)
-            await self._tell(deletion)
+            # The id prevents that the author is told twice.
+            notice = Reply(
+                id=f"notice:undeleted:{deletion.id}",
+                turn_id="",
+                key=SessionKey.parse(deletion.key),
+                address=deletion.address,
+                text=words_for(deletion.language).say(notices.UNDELETED),
+                kind=ReplyKind.NOTICE,
+                created_at_ms=self._clock.now_ms(),
+                language=deletion.language,
+            )
+            await self._outbound.publish([notice])
         del self._pending[deletion.id]
         await self._save()
 
@@ -162,20 +173,6 @@ class Deletions:
             return False
         self._unwilling[deletion.lane] = self._clock.monotonic_s() + UNWILLING_FOR_S
         return False
-
-    async def _tell(self, deletion: PendingDeletion) -> None:
-        """Tell the author once; the id prevents a second telling."""
-        notice = Reply(
-            id=f"notice:undeleted:{deletion.id}",
-            turn_id="",
-            key=SessionKey.parse(deletion.key),
-            address=deletion.address,
-            text=words_for(deletion.language).say(notices.UNDELETED),
-            kind=ReplyKind.NOTICE,
-            created_at_ms=self._clock.now_ms(),
-            language=deletion.language,
-        )
-        await self._outbound.publish([notice])
 
     # --- the record
 

@@ -79,7 +79,10 @@ class TypingIndicators:
                     log.debug("%s: no indicators while the bus is away", self._name)
                 await asyncio.sleep(backoff.next_s())
         finally:
-            await self._all_out()
+            tasks = [shown.task for shown in self._shown.values() if shown.task is not None]
+            for shown in tuple(self._shown.values()):
+                self._out(shown)
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     def accepted(self, address: ReplyAddress) -> None:
         """Note that a message is on the bus: the person waits, whether or not a worker has claimed it."""
@@ -154,7 +157,9 @@ class TypingIndicators:
             if is_lit:
                 await typing.show_typing(shown.address, "")
         except AddressDead:
-            self._refuse(shown.address)
+            self._refused_until_s[shown.address.lane] = self._clock.monotonic_s() + REFUSED_FOR_S
+            while len(self._refused_until_s) > SHOWN_MAX:
+                self._refused_until_s.popitem(last=False)
         except (DeliveryError, BusUnavailable) as error:
             log.debug("%s: no indicator: %s", self._name, error)
         except Exception:  # named boundary, adapter callback: an indicator is never worth a failure
@@ -162,16 +167,5 @@ class TypingIndicators:
         if self._shown.get(shown.address.lane) is shown:
             del self._shown[shown.address.lane]
 
-    def _refuse(self, address: ReplyAddress) -> None:
-        self._refused_until_s[address.lane] = self._clock.monotonic_s() + REFUSED_FOR_S
-        while len(self._refused_until_s) > SHOWN_MAX:
-            self._refused_until_s.popitem(last=False)
-
     def _is_refused(self, address: ReplyAddress) -> bool:
         return self._clock.monotonic_s() < self._refused_until_s.get(address.lane, 0.0)
-
-    async def _all_out(self) -> None:
-        tasks = [shown.task for shown in self._shown.values() if shown.task is not None]
-        for shown in tuple(self._shown.values()):
-            self._out(shown)
-        await asyncio.gather(*tasks, return_exceptions=True)

@@ -156,7 +156,8 @@ class DiscordFiles:
 
     async def fetch(self, client: discord.Client, reference: str, *, bytes_max: int) -> FetchedFile:
         """Fetch the file. Raises `FileRefused`, `SendFailed`, and what the SDK raises."""
-        wanted = _parsed(reference)
+        fields = target_fields(reference)
+        wanted = _Reference(*(int(text(fields.get(name))) for name in ("channel_id", "message_id", "id")))
         known = self._read_lately(wanted.message_id)
         if known is not None:
             try:
@@ -164,7 +165,9 @@ class DiscordFiles:
             except FileRefused:
                 del self._read[wanted.message_id]  # as it was: whatever is wrong, it is seen in what it is now
         message = await _message(client, wanted)
-        self._remember(message)
+        self._read[message.id] = asyncio.get_running_loop().time(), message
+        while len(self._read) > limits.READ_LATELY_MAX:
+            self._read.popitem(last=False)
         return await self._downloaded(message, wanted, bytes_max)
 
     async def _downloaded(self, message: discord.Message, wanted: _Reference, bytes_max: int) -> FetchedFile:
@@ -177,16 +180,6 @@ class DiscordFiles:
     def _read_lately(self, message_id: int) -> discord.Message | None:
         at_s, message = self._read.get(message_id, (0.0, None))
         return message if asyncio.get_running_loop().time() - at_s < limits.READ_AGAIN_AFTER_S else None
-
-    def _remember(self, message: discord.Message) -> None:
-        self._read[message.id] = asyncio.get_running_loop().time(), message
-        while len(self._read) > limits.READ_LATELY_MAX:
-            self._read.popitem(last=False)
-
-
-def _parsed(reference: str) -> _Reference:
-    fields = target_fields(reference)
-    return _Reference(*(int(text(fields.get(name))) for name in ("channel_id", "message_id", "id")))
 
 
 async def _message(client: discord.Client, wanted: _Reference) -> discord.Message:

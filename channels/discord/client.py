@@ -382,7 +382,15 @@ async def prepare(endpoint: DiscordEndpoint) -> Start:
     """Point the SDK at its servers; what the API says of sessions. Raises `NoSessionLeft`, and what aiohttp raises."""
     point_rest_at(endpoint.api_base)
     async with aiohttp.ClientSession(timeout=_ASK_TIMEOUT, headers={"User-Agent": _USER_AGENT}) as session:
-        start = _start_of(await _asked(session, endpoint, "/gateway/bot"))
+        said = await _asked(session, endpoint, "/gateway/bot")
+        limit = mapping(said.get("session_start_limit"))
+        start = Start(
+            url=text(said.get("url")),
+            shards=max(1, integer(said.get("shards")) or 1),
+            remaining=integer(limit.get("remaining")),
+            reset_after_s=(integer(limit.get("reset_after")) or 0) / 1000,
+            concurrency=max(1, integer(limit.get("max_concurrency")) or 1),
+        )
         url = endpoint.gateway_url or start.url or text((await _asked(session, endpoint, "/gateway")).get("url"))
     if url:
         DiscordWebSocket.DEFAULT_GATEWAY = yarl.URL(url)
@@ -400,17 +408,6 @@ async def _asked(session: aiohttp.ClientSession, endpoint: DiscordEndpoint, path
             return {}
         found: Any = await answer.json(content_type=None)
         return mapping(found)
-
-
-def _start_of(said: Raw) -> Start:
-    limit = mapping(said.get("session_start_limit"))
-    return Start(
-        url=text(said.get("url")),
-        shards=max(1, integer(said.get("shards")) or 1),
-        remaining=integer(limit.get("remaining")),
-        reset_after_s=(integer(limit.get("reset_after")) or 0) / 1000,
-        concurrency=max(1, integer(limit.get("max_concurrency")) or 1),
-    )
 
 
 # The pulse of a gateway connection: probed often, so that silence is noticed soon; lost connections are counted.

@@ -56,27 +56,23 @@ def delivery_error(error: Exception) -> errors.DeliveryError:
         case discord.LoginFailure():
             return errors.CredentialsRejected(REJECTED)
         case discord.HTTPException():
-            return _http_error(error)
+            said = f"Discord answers {error.status}, code {error.code}"
+            if error.status == 429:
+                scope = error.response.headers.get("X-RateLimit-Scope", "")
+                return errors.RateLimited(_retry_after_s(error), is_global=scope == "global")
+            if error.status == 401:
+                return errors.CredentialsRejected(REJECTED)
+            if error.code == _TURNED_OFF or (error.status in (403, 404) and not _is_discords(error)):
+                return errors.SendFailed(f"{said}: not by Discord itself")
+            if error.status in (403, 404) or error.code in _GONE_CODES:
+                return errors.AddressDead(said)
+            if error.status >= 500:
+                return errors.OutcomeUnknown(said)
+            return errors.FormatRefused(said)
         case aiohttp.ClientConnectorError():
             return errors.SendFailed("no connection to Discord")
         case _:
             return errors.OutcomeUnknown(f"cut before Discord answered ({type(error).__name__})")
-
-
-def _http_error(error: discord.HTTPException) -> errors.DeliveryError:
-    said = f"Discord answers {error.status}, code {error.code}"
-    if error.status == 429:
-        scope = error.response.headers.get("X-RateLimit-Scope", "")
-        return errors.RateLimited(_retry_after_s(error), is_global=scope == "global")
-    if error.status == 401:
-        return errors.CredentialsRejected(REJECTED)
-    if error.code == _TURNED_OFF or (error.status in (403, 404) and not _is_discords(error)):
-        return errors.SendFailed(f"{said}: not by Discord itself")
-    if error.status in (403, 404) or error.code in _GONE_CODES:
-        return errors.AddressDead(said)
-    if error.status >= 500:
-        return errors.OutcomeUnknown(said)
-    return errors.FormatRefused(said)
 
 
 def _is_discords(error: discord.HTTPException) -> bool:

@@ -209,7 +209,10 @@ def _cut_fence(fence: tree.Fence, room: _Room) -> _Cut:
     count = _most(sizes, lambda n: room.load((replace(fence, text="\n".join(lines[:n])),)))
     if count == 0 and room.is_fresh:
         return _cut_line(fence, lines, room)
-    count = _quiet_line(lines, count)
+    late = range(count, count // 2, -1) if count < len(lines) else range(0)
+    unindented = [at for at in late if lines[at] and not lines[at][0].isspace()]
+    after_blank = [at for at in unindented if not lines[at - 1].strip()]
+    count = next(iter((*after_blank, *unindented, count)))
     head, tail = "\n".join(lines[:count]).rstrip(), "\n".join(lines[count:]).lstrip("\n")
     return _fences(fence, head), _fences(fence, tail)
 
@@ -224,14 +227,6 @@ def _cut_line(fence: tree.Fence, lines: Sequence[str], room: _Room) -> _Cut:
 
 def _fences(fence: tree.Fence, text: str) -> tree.Blocks:
     return (replace(fence, text=text),) if text.strip() else ()
-
-
-def _quiet_line(lines: Sequence[str], most: int) -> int:
-    """Find the best cut in code: before an unindented line after a blank one, otherwise before an unindented one."""
-    late = range(most, most // 2, -1) if most < len(lines) else range(0)
-    unindented = [at for at in late if lines[at] and not lines[at][0].isspace()]
-    after_blank = [at for at in unindented if not lines[at - 1].strip()]
-    return next(iter((*after_blank, *unindented, most)))
 
 
 def _cut_runs(runs: tree.Runs, make: Callable[[tree.Runs], tree.Paragraph | tree.Heading], room: _Room) -> _Cut:

@@ -62,7 +62,11 @@ class _MarkWriter:
         self._close(kept)
         self._space(lead)
         self._open_signs(wanted[kept:])
-        self._text(core, is_atom=piece.is_atom)
+        touches = self._is_after_sign and (self._needs_border(core[0]) or core[0] in _SIGNS)
+        if self._last and (touches or (piece.is_atom and self._clashes(core[0]))):
+            self._write(ZERO_WIDTH_SPACE)
+        self._write(core)
+        self._is_after_sign = piece.is_atom
         self._pending = trail
 
     def finish(self) -> str:
@@ -84,13 +88,6 @@ class _MarkWriter:
             self._open.append(mark)
             self._last = ""
             self._is_after_sign = False
-
-    def _text(self, core: str, *, is_atom: bool) -> None:
-        touches = self._is_after_sign and (self._needs_border(core[0]) or core[0] in _SIGNS)
-        if self._last and (touches or (is_atom and self._clashes(core[0]))):
-            self._write(ZERO_WIDTH_SPACE)
-        self._write(core)
-        self._is_after_sign = is_atom
 
     def _clashes(self, sign: str) -> bool:
         return self._needs_border(self._last) or self._last in _SIGNS

@@ -263,23 +263,19 @@ def to_runs(tokens: Sequence[Token]) -> tree.Runs:
             writer.close_link(url, is_auto=is_auto)
             url = ""
         elif token.type == "image":
-            _add_image(writer, token, url)
+            source = str(token.attrs.get("src", ""))
+            alt = tree.plain_text(to_runs(token.children or ())).replace("\n", " ").strip()
+            if url:
+                writer.add(alt or "image", tree.Mark.IMAGE)  # the image is the link's label
+            elif _is_linkable(source):
+                writer.add(alt or "image", tree.Mark.IMAGE, url=source)
+            elif source.startswith("data:"):
+                writer.add(alt or "image")
+            else:
+                writer.add(f"{alt} ({source})" if alt else source)
         elif token.type in ("text", "text_special", FOOTNOTE_REF):
             writer.add(token.content)
     return writer.runs()
-
-
-def _add_image(writer: _RunWriter, token: Token, link: str) -> None:
-    source = str(token.attrs.get("src", ""))
-    alt = tree.plain_text(to_runs(token.children or ())).replace("\n", " ").strip()
-    if link:
-        writer.add(alt or "image", tree.Mark.IMAGE)  # the image is the link's label
-    elif _is_linkable(source):
-        writer.add(alt or "image", tree.Mark.IMAGE, url=source)
-    elif source.startswith("data:"):
-        writer.add(alt or "image")
-    else:
-        writer.add(f"{alt} ({source})" if alt else source)
 
 
 # CommonMark, read once into the tree from which the platforms' renderers write.
@@ -300,19 +296,16 @@ def parse(text: str) -> tree.Blocks:
 
     Empty for a text in which there is nothing to see. A text that consists of markup alone is shown as it was written,
     for an answer must not vanish."""
-    source = _settled(text)
+    # The form that every platform takes: one kind of line end, and none of the control
+    # characters that platforms delete without a word (Telegram also drops U+202A-202E, which moves every later
+    # offset).
+    source = _UNWANTED.sub("", _LINE_ENDS.sub("\n", _SURROGATES.sub("\ufffd", text)))
     if not tree.is_visible(source):
         return ()
     env: dict[str, Any] = {}
     blocks = _blocks(_Tokens(_PARSER.parse(source, env)))
     blocks += _footnotes(env) + _unused_definitions(env, source, blocks)
     return blocks if any(map(_shows, blocks)) else (tree.Paragraph((tree.TextRun(source.strip()),)),)
-
-
-def _settled(text: str) -> str:
-    """Settle a text into the form that every platform takes: one kind of line end, and none of the control characters
-    that platforms delete without a word (Telegram also drops U+202A-202E, which moves every later offset)."""
-    return _UNWANTED.sub("", _LINE_ENDS.sub("\n", _SURROGATES.sub("\ufffd", text)))
 
 
 def _make_parser() -> MarkdownIt:

@@ -139,13 +139,7 @@ def _paragraph_at(text: str) -> int:
 def _inline_kept(paragraph: str) -> int:
     """Count the characters of a paragraph that can be shown."""
     tail = _TAIL.search(paragraph, max(0, len(paragraph) - HELD_CHARS_MAX))
-    bracket = _open_bracket(paragraph)
-    return min(tail.start() if tail else len(paragraph), bracket if bracket is not None else len(paragraph))
-
-
-def _open_bracket(paragraph: str) -> int | None:
-    """Find the beginning of the first link that is not whole: `[label`, `[label]`, `[label](address`."""
-    found: int | None = None
+    bracket: int | None = None
     least = max(0, len(paragraph) - HELD_CHARS_MAX)
     link = _LINK.search(paragraph, least)
     depth = 0
@@ -156,8 +150,8 @@ def _open_bracket(paragraph: str) -> int | None:
             if depth:
                 depth -= 1
             else:
-                found = at - 1 if at and paragraph[at - 1] == "!" else at
-    return found
+                bracket = at - 1 if at and paragraph[at - 1] == "!" else at
+    return min(tail.start() if tail else len(paragraph), bracket if bracket is not None else len(paragraph))
 
 
 def _open_signs(text: str) -> list[str]:

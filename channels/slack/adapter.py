@@ -96,7 +96,20 @@ async def fetch(
 ) -> FetchedFile:
     """Fetch the file of a reference (`channels.slack.normalize`). Raises `FileRefused`, `SendFailed`, and what the SDK
     raises."""
-    file = await _told(client, text(target_fields(reference).get("id")))
+    file_id = text(target_fields(reference).get("id"))
+    try:
+        answer = await client.files_info(file=file_id)
+    except SlackApiError as error:
+        word = api_word(error)
+        if word in _GONE_WORDS:
+            raise FileRefused(downloads.GONE) from None
+        if word in _SCOPE_WORDS:
+            raise FileRefused(NO_SCOPE) from None
+        if word in _FOREIGN_WORDS:
+            raise FileRefused(downloads.NOT_FOR_US) from None
+        raise
+    data: Any = answer.data
+    file = mapping(mapping(data).get("file"))
     if file.get("mode") in _GONE_MODES:
         raise FileRefused(downloads.GONE)
     if file.get("is_external") is True or file.get("mode") == "external":
@@ -113,24 +126,6 @@ async def fetch(
         raise (FileRefused(NO_SCOPE) if str(refused) == downloads.ELSEWHERE else refused) from None
     _check(file, found)
     return FetchedFile(text(file.get("name")) or text(file.get("title")), _media_type(file, found), found.content)
-
-
-async def _told(client: AsyncWebClient, file_id: str) -> Raw:
-    """Ask Slack for the fields of a file as they are now; a message may have named nothing but its id (Slack
-    Connect)."""
-    try:
-        answer = await client.files_info(file=file_id)
-    except SlackApiError as error:
-        word = api_word(error)
-        if word in _GONE_WORDS:
-            raise FileRefused(downloads.GONE) from None
-        if word in _SCOPE_WORDS:
-            raise FileRefused(NO_SCOPE) from None
-        if word in _FOREIGN_WORDS:
-            raise FileRefused(downloads.NOT_FOR_US) from None
-        raise
-    data: Any = answer.data
-    return mapping(mapping(data).get("file"))
 
 
 def _check(file: Raw, found: downloads.Downloaded) -> None:

@@ -245,7 +245,10 @@ class EventsWebhook:
         response = await asyncio.shield(self._app.async_dispatch(request))
         if was_silent_s > limits.SILENCE_S:
             self._look_back()
-        return _answer(response)
+        media_type = response.headers.get("content-type", ["text/plain"])[0].partition(";")[0].strip()
+        if response.status >= 500:
+            return unavailable_answer()
+        return WebhookAnswer(response.status, response.body or "", media_type or "text/plain")
 
     def _is_belated(self, event_id: str, retry: str) -> bool:
         """Tell whether this is a repetition of an event that we have not heard."""
@@ -279,13 +282,6 @@ def _read(words: str) -> Raw:
     if not isinstance(fields, dict):
         raise ValueError("no object")  # noqa: TRY004 - what came is wrong, not what was passed
     return fields
-
-
-def _answer(response: BoltResponse) -> WebhookAnswer:
-    media_type = response.headers.get("content-type", ["text/plain"])[0].partition(";")[0].strip()
-    if response.status >= 500:
-        return unavailable_answer()
-    return WebhookAnswer(response.status, response.body or "", media_type or "text/plain")
 
 
 # Socket Mode over several connections, each of which is watched from outside and built anew by itself.
@@ -379,7 +375,17 @@ class SlackSockets:
         while True:
             wait_s = 0.0
             try:
-                await self._connect(link, backoff)
+                handler = self._handler(await self._url())
+                handler.client.message_listeners.append(link.heard)
+                link.greetings.clear()
+                try:
+                    async with asyncio.timeout(limits.CONNECT_TIMEOUT_S):
+                        await handler.connect_async()  # type: ignore[no-untyped-call]
+                        await link.greetings.wait()
+                    backoff.reset()
+                    await self._watch(handler, link)
+                finally:
+                    await handler.close_async()  # type: ignore[no-untyped-call]
             except CredentialsRejected:
                 raise
             except Exception as error:  # named boundary, supervisor child: connect again, whatever it was
@@ -387,20 +393,6 @@ class SlackSockets:
                 log.warning("slack: a connection ended", exc_info=log.isEnabledFor(logging.DEBUG))
                 wait_s = asked_to_wait_s(error)
             await asyncio.sleep(max(wait_s, backoff.next_s()))
-
-    async def _connect(self, link: _Link, backoff: Backoff) -> None:
-        """Run one handler with its sockets. Raises `SocketLost` at its end."""
-        handler = self._handler(await self._url())
-        handler.client.message_listeners.append(link.heard)
-        link.greetings.clear()
-        try:
-            async with asyncio.timeout(limits.CONNECT_TIMEOUT_S):
-                await handler.connect_async()  # type: ignore[no-untyped-call]
-                await link.greetings.wait()
-            backoff.reset()
-            await self._watch(handler, link)
-        finally:
-            await handler.close_async()  # type: ignore[no-untyped-call]
 
     async def _watch(self, handler: Handler, link: _Link) -> None:
         """Raise `SocketLost` when there is no socket that answers pings and has greeted us for too long."""

@@ -50,7 +50,6 @@ from channels.slack.render import Block, option, render
 from channels.slack.sending import ResponseUrls, respond
 from channels.slack.workspace import ChannelMoves, SlackPeople
 from gateway.contracts.errors import CredentialsRejected
-from gateway.contracts.messages import CleanText
 
 log = logging.getLogger(__name__)
 
@@ -228,7 +227,10 @@ class SlackPresses:
 
         async def pass_on() -> None:
             told = await self.handler.told(known) if word is None else word
-            await _whisper(response_url_of(body), told, self.proxy)
+            url = response_url_of(body)
+            chunks = render(told)
+            if chunks and url:
+                await respond(url, chunks[0], plain=False, proxy=self.proxy)
 
         self.background.start(pass_on())
 
@@ -236,13 +238,6 @@ class SlackPresses:
         """Add the name and the language of the person who pressed; the press itself has only a handle."""
         person = await self.people.one(press.user_id)
         return replace(press, author_name=person.name, language=person.language) if person else press
-
-
-async def _whisper(url: str, word: CleanText, proxy: str) -> None:
-    """Show a text to the person who pressed, and to nobody else."""
-    chunks = render(word)
-    if chunks and url:
-        await respond(url, chunks[0], plain=False, proxy=proxy)
 
 
 @dataclass(frozen=True, slots=True)

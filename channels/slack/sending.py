@@ -13,7 +13,6 @@ from typing import Any, Final
 
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
-from slack_sdk.webhook import WebhookResponse
 from slack_sdk.webhook.async_client import AsyncWebhookClient
 
 from channels.core.adapter import StreamCadence
@@ -280,18 +279,6 @@ async def respond(url: str, chunk: SlackChunk, *, plain: bool, proxy: str = "") 
         )
     except Exception as error:
         raise delivery_error(error) from error
-    return _is_shown(response)
-
-
-async def _through(response_urls: ResponseUrls, target: SlackTarget, chunk: SlackChunk, *, plain: bool) -> bool:
-    try:
-        url = await response_urls.find(target.link or "")
-    except errors.BusUnavailable as error:
-        raise errors.SendFailed("the bus is away, and with it the way to the one who asked") from error
-    return bool(url) and await respond(url, chunk, plain=plain, proxy=response_urls.proxy)
-
-
-def _is_shown(response: WebhookResponse) -> bool:
     status = response.status_code
     if status == HTTPStatus.OK:
         return True
@@ -303,6 +290,14 @@ def _is_shown(response: WebhookResponse) -> bool:
     if status in _REFUSED_WORDS:
         raise errors.FormatRefused(f"Slack answers {status} to an answer for one person")
     return False
+
+
+async def _through(response_urls: ResponseUrls, target: SlackTarget, chunk: SlackChunk, *, plain: bool) -> bool:
+    try:
+        url = await response_urls.find(target.link or "")
+    except errors.BusUnavailable as error:
+        raise errors.SendFailed("the bus is away, and with it the way to the one who asked") from error
+    return bool(url) and await respond(url, chunk, plain=plain, proxy=response_urls.proxy)
 
 
 # An answer that is seen while it grows: a stream of Slack's own in a thread, elsewhere a post that is changed.

@@ -119,7 +119,12 @@ class TelegramClient:
     """`bot` makes calls while the client is open."""
 
     def __init__(self, endpoint: TelegramEndpoint) -> None:
-        _silence_the_sdk()
+        # Silence httpx, which logs every address, and with it the token, and two warnings of the SDK that
+        # concern its other users.
+        for name in ("httpx", "httpcore", "telegram"):
+            logging.getLogger(name).setLevel(logging.WARNING)
+        warnings.filterwarnings("ignore", r"Please use 'Bot\.(get(Updates|Chat)|sendMessage)'", PTBUserWarning)
+        warnings.filterwarnings("ignore", ".*attribute `retry_after`", PTBUserWarning)
         self._calls = http_client(endpoint.proxy_in_use, limits.CONNECTIONS_MAX)
         self._polls = http_client(endpoint.proxy_in_use, 1)
         self.bot = Bot(
@@ -335,12 +340,3 @@ async def _pieces(body: list[bytes], deadline: asyncio.Timeout, write_s: float) 
         for start in range(0, len(view), _UPLOAD_PIECE_BYTES):
             yield view[start : start + _UPLOAD_PIECE_BYTES]
     deadline.reschedule(None)
-
-
-def _silence_the_sdk() -> None:
-    """Silence httpx, which logs every address, and with it the token, and two warnings of the SDK that concern its
-    other users."""
-    for name in ("httpx", "httpcore", "telegram"):
-        logging.getLogger(name).setLevel(logging.WARNING)
-    warnings.filterwarnings("ignore", r"Please use 'Bot\.(get(Updates|Chat)|sendMessage)'", PTBUserWarning)
-    warnings.filterwarnings("ignore", ".*attribute `retry_after`", PTBUserWarning)

@@ -374,25 +374,21 @@ class TelegramWebhook:
         """Set the webhook if it is not as it should be; how it is."""
         info = await self._bot.get_webhook_info()
         if not self._is_ours(info) or self._doubted.is_set():
-            await self._set()
+            await self._bot.set_webhook(
+                self._url,
+                secret_token=self._secret,
+                allowed_updates=list(limits.ALLOWED_UPDATES),
+                max_connections=limits.WEBHOOK_CONNECTIONS_MAX,
+                drop_pending_updates=False,
+            )
+            self._doubted.clear()
+            self._has_set = True
+            await self._positions.set_position(self._position, "")  # it says nothing of what was taken since
+            log.info("telegram: the webhook is set")
             return adapter.CONNECTED
         if self._is_unreachable(info):
             return f"Telegram cannot reach the webhook: {info.last_error_message}"
         return adapter.CONNECTED
-
-    async def _set(self) -> None:
-        """Set the webhook. Updates that wait at Telegram stay there, however they were asked for before."""
-        await self._bot.set_webhook(
-            self._url,
-            secret_token=self._secret,
-            allowed_updates=list(limits.ALLOWED_UPDATES),
-            max_connections=limits.WEBHOOK_CONNECTIONS_MAX,
-            drop_pending_updates=False,
-        )
-        self._doubted.clear()
-        self._has_set = True
-        await self._positions.set_position(self._position, "")  # it says nothing of what was taken since
-        log.info("telegram: the webhook is set")
 
     def _is_ours(self, info: WebhookInfo) -> bool:
         """Tell whether the webhook is ours. Its secret does not show; a wrong one shows when Telegram calls. A server
@@ -508,7 +504,15 @@ class TelegramConnection(adapter.PlatformConnection):
     async def _connect(self) -> Poller:
         updates = await self._identify()
         if self._is_called_elsewhere:
-            await self._remove_webhook()
+            # Remove a webhook that somebody once set, since it ends every poll. Updates that wait at Telegram
+            # stay there.
+            log.warning(
+                "%s: a webhook is set for this bot; it is removed because %s.mode is polling",
+                self._name,
+                table_of(self._name),
+            )
+            await self._bot.delete_webhook(drop_pending_updates=False)
+            self._is_called_elsewhere = False
         self._ready.set()
         return Poller(
             self._bot, updates, self._positions, self._endpoint.account, self._clock, silence_s=self._timeouts.silence_s
@@ -529,14 +533,3 @@ class TelegramConnection(adapter.PlatformConnection):
         await self._places.introduce("telegram", [str(user.id)])
         me = TelegramIdentity(user.id, user.username or "", channel=self._name, bots=self._endpoint.bots)
         return UpdateRouter(me, TelegramPresses(self._bot, me, self._background), self._places)
-
-    async def _remove_webhook(self) -> None:
-        """Remove a webhook that somebody once set, since it ends every poll. Updates that wait at Telegram
-        stay there."""
-        log.warning(
-            "%s: a webhook is set for this bot; it is removed because %s.mode is polling",
-            self._name,
-            table_of(self._name),
-        )
-        await self._bot.delete_webhook(drop_pending_updates=False)
-        self._is_called_elsewhere = False

@@ -66,13 +66,24 @@ def delivery_error(error: TelegramError, moved: Callable[[int], ReplyAddress]) -
         case ChatMigrated():
             return errors.AddressMoved(moved(error.new_chat_id))
         case BadRequest():
-            return _bad_request(error)
+            said = error.message.lower()
+            if any(sign in said for sign in _GONE):
+                return errors.AddressDead(error.message)
+            return errors.FormatRefused(error.message)
         case Forbidden():
             return errors.AddressDead(error.message)
         case InvalidToken() | EndPointNotFound():  # what a raw call makes of it: each of our methods is there
             return errors.CredentialsRejected(REJECTED)
         case TimedOut() | NetworkError():
-            return _network_error(error)
+            if _TOO_LARGE in error.message.lower():
+                return errors.FormatRefused(error.message)
+            if isinstance(error, NotConnected):
+                return errors.SendFailed(f"no connection ({error.message})")
+            cause = error.__cause__  # something that nobody foresaw, and its text may hold the address
+            # Also after a 5xx: a server in between may have lost the answer only.
+            return errors.OutcomeUnknown(
+                error.message if cause is None else f"cut before an answer came ({type(cause).__name__})"
+            )
         case _:
             return errors.OutcomeUnknown(type(error).__name__)
 
@@ -93,22 +104,3 @@ def wait_s(error: Exception, backoff: Backoff) -> float:
 def seconds(delay: float | timedelta) -> float:
     """Convert a delay to seconds: the library hands out whole seconds or a timedelta, as its environment says."""
     return delay.total_seconds() if isinstance(delay, timedelta) else float(delay)
-
-
-def _bad_request(error: BadRequest) -> errors.DeliveryError:
-    said = error.message.lower()
-    if any(sign in said for sign in _GONE):
-        return errors.AddressDead(error.message)
-    return errors.FormatRefused(error.message)
-
-
-def _network_error(error: NetworkError) -> errors.DeliveryError:
-    if _TOO_LARGE in error.message.lower():
-        return errors.FormatRefused(error.message)
-    if isinstance(error, NotConnected):
-        return errors.SendFailed(f"no connection ({error.message})")
-    cause = error.__cause__  # something that nobody foresaw, and its text may hold the address
-    # Also after a 5xx: a server in between may have lost the answer only.
-    return errors.OutcomeUnknown(
-        error.message if cause is None else f"cut before an answer came ({type(cause).__name__})"
-    )

@@ -129,7 +129,13 @@ class _Writer:
         start = self._at
         self._put(line.lead)
         for run in line.runs:
-            self._put_run(run, line)
+            wanted = _wanted(run, line)
+            kept = 0
+            while kept < min(len(wanted), len(self._open)) and self._open[kept][:2] == wanted[kept]:
+                kept += 1
+            self._close(kept)
+            self._open += [(kind, url, self._at) for kind, url in wanted[kept:]]
+            self._put(_IMAGE + run.text if Mark.IMAGE in run.marks else run.text)
         self._close(0)
         if line.is_quoted and not line.is_blank:
             first, _, count = self._quote or (start, start, 0)
@@ -149,15 +155,6 @@ class _Writer:
     def _put(self, text: str) -> None:
         self._parts.append(text)
         self._at += utf16_units(text)
-
-    def _put_run(self, run: TextRun, line: TextLine) -> None:
-        wanted = _wanted(run, line)
-        kept = 0
-        while kept < min(len(wanted), len(self._open)) and self._open[kept][:2] == wanted[kept]:
-            kept += 1
-        self._close(kept)
-        self._open += [(kind, url, self._at) for kind, url in wanted[kept:]]
-        self._put(_IMAGE + run.text if Mark.IMAGE in run.marks else run.text)
 
     def _put_fence(self, fence: Fence) -> None:
         is_first = not any(map(is_visible, self._parts))

@@ -219,7 +219,18 @@ async def _chat(settings: Settings, scrubber: Scrubber) -> None:
             asyncio.get_running_loop().add_signal_handler(number, adapter.finished.set)
         warning = asyncio.create_task(_warn_when_alone(bus.operator))
         try:
-            await _run(ChannelRuntime(adapter, deps, config, consumer=bus.names.named(socket.gethostname())), adapter)
+            runtime = ChannelRuntime(adapter, deps, config, consumer=bus.names.named(socket.gethostname()))
+            working = asyncio.create_task(runtime.run())
+            finished = asyncio.create_task(adapter.finished.wait())
+            try:
+                await asyncio.wait((working, finished), return_when=asyncio.FIRST_COMPLETED)
+                if working.done():
+                    working.result()
+                await runtime.stop(grace_s=STOP_GRACE_S)
+            finally:
+                for task in (working, finished):
+                    task.cancel()
+                await asyncio.gather(working, finished, return_exceptions=True)
         finally:
             warning.cancel()
     finally:
@@ -231,20 +242,6 @@ async def _warn_when_alone(operator: Operator) -> None:
     await asyncio.sleep(ALONE_AFTER_S if PATIENT in sys.argv else 0)
     if not (await operator.figures()).workers_alive:
         sys.stderr.write("trivet: no agent is running, so nobody answers yet: start `trivet up` or `trivet agent`\n")
-
-
-async def _run(runtime: ChannelRuntime, adapter: TerminalAdapter) -> None:
-    working = asyncio.create_task(runtime.run())
-    finished = asyncio.create_task(adapter.finished.wait())
-    try:
-        await asyncio.wait((working, finished), return_when=asyncio.FIRST_COMPLETED)
-        if working.done():
-            working.result()
-        await runtime.stop(grace_s=STOP_GRACE_S)
-    finally:
-        for task in (working, finished):
-            task.cancel()
-        await asyncio.gather(working, finished, return_exceptions=True)
 
 
 if __name__ == "__main__":

@@ -119,7 +119,18 @@ class EmbeddedValkey:
         self._claim_home()
         try:
             password = redis_password(self._data_dir)
-            server_lock = await self._await_predecessor()
+            server_lock = os.open(self._home / "server.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            give_up_at = asyncio.get_running_loop().time() + EMBEDDED_STOP_S
+            is_asked = False
+            while not _try_lock(server_lock):
+                if not is_asked:
+                    is_asked = await self._ask("SHUTDOWN") is not None
+                if asyncio.get_running_loop().time() > give_up_at:
+                    os.close(server_lock)
+                    raise AlreadyRunning(
+                        f"a Valkey server left on {self._home} does not end: stop the process named in {self._pid_file}"
+                    )
+                await asyncio.sleep(_POLL_S)
             try:
                 self._server = self._spawn(binary, server_lock)
             finally:
@@ -176,22 +187,6 @@ class EmbeddedValkey:
             )
         self._lock = lock
 
-    async def _await_predecessor(self) -> int:
-        """The server's lock, after a server that an earlier Trivet left behind has ended."""
-        lock = os.open(self._home / "server.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        give_up_at = asyncio.get_running_loop().time() + EMBEDDED_STOP_S
-        is_asked = False
-        while not _try_lock(lock):
-            if not is_asked:
-                is_asked = await self._ask("SHUTDOWN") is not None
-            if asyncio.get_running_loop().time() > give_up_at:
-                os.close(lock)
-                raise AlreadyRunning(
-                    f"a Valkey server left on {self._home} does not end: stop the process named in {self._pid_file}"
-                )
-            await asyncio.sleep(_POLL_S)
-        return lock
-
     def _spawn(self, binary: Path, server_lock: int) -> subprocess.Popen[bytes]:
         self._socket.unlink(missing_ok=True)
         self._log.unlink(missing_ok=True)
@@ -233,22 +228,19 @@ class EmbeddedValkey:
         """Wait until the launched server serves. Raises `ConfigError` for one that ended, which then lets go of the
         directory, as does `BusUnavailable` for one that is not ready after EMBEDDED_START_S."""
         try:
-            await self._await_pong()
+            server = self._server
+            if server is None:
+                raise BusUnavailable("the embedded server was never started")
+            give_up_at = asyncio.get_running_loop().time() + EMBEDDED_START_S
+            while await self._ask("PING") != b"+PONG":
+                if server.poll() is not None:
+                    raise ConfigError(f"the embedded Valkey did not start: {self._last_words()} (see {self._log})")
+                if asyncio.get_running_loop().time() > give_up_at:
+                    raise BusUnavailable(f"the embedded Valkey is not ready after {EMBEDDED_START_S:.0f} s")
+                await asyncio.sleep(_POLL_S)
         except BaseException:
             await self.stop()
             raise
-
-    async def _await_pong(self) -> None:
-        server = self._server
-        if server is None:
-            raise BusUnavailable("the embedded server was never started")
-        give_up_at = asyncio.get_running_loop().time() + EMBEDDED_START_S
-        while await self._ask("PING") != b"+PONG":
-            if server.poll() is not None:
-                raise ConfigError(f"the embedded Valkey did not start: {self._last_words()} (see {self._log})")
-            if asyncio.get_running_loop().time() > give_up_at:
-                raise BusUnavailable(f"the embedded Valkey is not ready after {EMBEDDED_START_S:.0f} s")
-            await asyncio.sleep(_POLL_S)
 
     async def _ask(self, word: str) -> bytes | None:
         """The first line of the server's answer, empty if it hung up; None if nobody listens. A server that an earlier

@@ -133,7 +133,11 @@ class Operator:
         down of messages that are on the bus no more, whosesoever, is on no disk from then on. It looks everywhere: what
         somebody said in a shared place is with the place."""
         await self._shards.first.line.call("HDEL", self._shards.first.keys.names, str(owner))
-        await self._forget_lines(owner)
+        first, key = self._shards.first, self._shards.first.keys.logs
+        named = re.compile(rf"(?<!\w){re.escape(str(owner))}(?!\w)".encode())
+        rows = await first.line.call("XRANGE", key, "-", "+")
+        own = [entry_id for entry_id, fields in rows if named.search(fields[b"text"])]
+        await first.line.call_all([("XDEL", key, entry_id) for entry_id in own])
         return sum(await self._shards.ask_all(lambda shard: _forget_in(shard, owner)))
 
     # --- reports
@@ -199,13 +203,6 @@ class Operator:
             ports.LogLine(int(fields[b"at"]), fields[b"level"].decode(), fields[b"text"].decode("utf-8", "replace"))
             for _, fields in rows
         ]
-
-    async def _forget_lines(self, owner: SessionKey) -> None:
-        first, key = self._shards.first, self._shards.first.keys.logs
-        named = re.compile(rf"(?<!\w){re.escape(str(owner))}(?!\w)".encode())
-        rows = await first.line.call("XRANGE", key, "-", "+")
-        own = [entry_id for entry_id, fields in rows if named.search(fields[b"text"])]
-        await first.line.call_all([("XDEL", key, entry_id) for entry_id in own])
 
     # --- people
 

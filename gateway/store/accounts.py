@@ -141,14 +141,6 @@ _RENUMBER: Final = (
 )
 
 
-def _join(connection: Connection, own: list[str], others: list[str], now_ms: int, person: str) -> None:
-    connection.execute(_LOCK, {"owners": [*own, *others]}).all()
-    _tell_apart(connection, own, others)
-    _pool(connection, [own[0], others[0]], now_ms, person)
-    rows = [{"owner": end, "person": person, "linked_at_ms": now_ms} for end in (*own, *others)]
-    connection.execute(_put_link(connection), rows)
-
-
 def _tell_apart(connection: Connection, own: list[str], others: list[str]) -> None:
     """Number the facts of `own` anew where both have the same number: behind those of `others`, in their order."""
     mine = connection.execute(_NUMBERS, {"owners": own}).all()
@@ -255,7 +247,11 @@ class LinkStore(Aggregate):
             return RedeemedLink(LinkVerdict.FULL)
         connection.execute(_USE_UP, entered)
         connection.execute(_FORGET_TRIES, {"whose": actor})
-        _join(connection, own, others, now_ms, new_id)
+        connection.execute(_LOCK, {"owners": [*own, *others]}).all()
+        _tell_apart(connection, own, others)
+        _pool(connection, [own[0], others[0]], now_ms, new_id)
+        rows = [{"owner": end, "person": new_id, "linked_at_ms": now_ms} for end in (*own, *others)]
+        connection.execute(_put_link(connection), rows)
         write_down(connection, actor, "link.made", f"{USER}{owner}", None, {"person": new_id}, now_ms)
         write_down(connection, actor, "link.made", f"{USER}{other}", None, {"person": new_id}, now_ms)
         outbox.put_replies(connection, [notice(_to_offer(row))])

@@ -86,7 +86,9 @@ def archive(data_dir: Path, database: Path | None, output: IO[bytes], *, folder:
         has_queue = _add_queue(into, data_dir / QUEUE_NAME / _LOG_FOLDER, folder)
         database_bytes = _add_database(into, database, folder) if database is not None else 0
         if settings:
-            _add_text(into, SETTINGS_NAME, settings)
+            row, content = tarfile.TarInfo(SETTINGS_NAME), settings.encode()
+            row.mode, row.size, row.mtime = 0o600, len(content), int(time.time())
+            into.addfile(row, io.BytesIO(content))
             kept_apart.add(str(data_dir / SETTINGS_NAME))
         packing = _Packing(into, data_dir, kept_apart, os.fstat(output.fileno()))
         packing.add_all()
@@ -169,12 +171,6 @@ def _row(path: PurePath, found: os.stat_result, kind: bytes, target: str = "") -
     with suppress(KeyError):  # users and groups may have no names
         row.uname, row.gname = pwd.getpwuid(row.uid).pw_name, grp.getgrgid(row.gid).gr_name
     return row
-
-
-def _add_text(into: tarfile.TarFile, name: str, text: str) -> None:
-    row, content = tarfile.TarInfo(name), text.encode()
-    row.mode, row.size, row.mtime = 0o600, len(content), int(time.time())
-    into.addfile(row, io.BytesIO(content))
 
 
 def _add_queue(into: tarfile.TarFile, log: Path, folder: Path) -> bool:

@@ -355,7 +355,14 @@ def open_database(url: str, *, busy_timeout_s: float) -> Database:
     """Open a database; nothing is connected yet. Raises `ConfigError` for a URL that names no database we can use."""
     parsed = _parse(url)
     if parsed.get_backend_name() == "sqlite":
-        return _open_sqlite(parsed, busy_timeout_s)
+        if sqlite3.sqlite_version_info < VERSION_MIN:
+            needed = ".".join(map(str, VERSION_MIN))
+            raise ConfigError(f"this Python has SQLite {sqlite3.sqlite_version}, Trivet needs {needed}: update it")
+        path = Path(str(parsed.database)).expanduser()
+        if ":memory:" in path.name or parsed.query:
+            raise ConfigError("database.url must name a plain SQLite file: nothing else keeps what people say")
+        _make_private(path)
+        return SqliteDatabase(parsed.set(database=str(path)), busy_timeout_s=busy_timeout_s)
     if "sslmode" in parsed.query:
         raise ConfigError("database.url has `sslmode`, which asyncpg spells `ssl`: write `?ssl=require`")
     return PostgresDatabase(parsed)
@@ -379,17 +386,6 @@ def _parse(url: str) -> URL:
     if not parsed.database:
         raise ConfigError(f"database.url names no database: write {_FORMS}")
     return parsed
-
-
-def _open_sqlite(url: URL, busy_timeout_s: float) -> Database:
-    if sqlite3.sqlite_version_info < VERSION_MIN:
-        needed = ".".join(map(str, VERSION_MIN))
-        raise ConfigError(f"this Python has SQLite {sqlite3.sqlite_version}, Trivet needs {needed}: update it")
-    path = Path(str(url.database)).expanduser()
-    if ":memory:" in path.name or url.query:
-        raise ConfigError("database.url must name a plain SQLite file: nothing else keeps what people say")
-    _make_private(path)
-    return SqliteDatabase(url.set(database=str(path)), busy_timeout_s=busy_timeout_s)
 
 
 def _make_private(path: Path) -> None:

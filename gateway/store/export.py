@@ -71,13 +71,6 @@ _INTERNAL: Final = frozenset(
 """Columns that say nothing to their owner; bytes do not either."""
 
 
-def _in_a_lane_of(key: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
-    """Match a key of the owner, also one that never had a turn: a command was answered there, or a stranger was. A
-    shared place is a lane of its own, and its threads are others."""
-    below = sa.func.substr(key, 1, sa.func.length(_OWNER) + 1) == _OWNER.concat("/")
-    return sa.or_(key.in_(_KEYS), key == _OWNER, sa.and_(_OWNER.not_like("%/%"), below))
-
-
 def whose(table: sa.Table) -> Any:
     """Return the condition under which a row of `table` belongs to the owner. Raises `LookupError` for a table that
     nobody can be found in."""
@@ -96,7 +89,11 @@ def whose(table: sa.Table) -> Any:
     if "session_id" in columns:
         return columns["session_id"].in_(_SESSIONS)
     if "key" in columns:
-        return _in_a_lane_of(columns["key"])
+        key = columns["key"]
+        # Also a key that never had a turn: a command was answered there, or a stranger was. A shared place is
+        # a lane of its own, and its threads are others.
+        below = sa.func.substr(key, 1, sa.func.length(_OWNER) + 1) == _OWNER.concat("/")
+        return sa.or_(key.in_(_KEYS), key == _OWNER, sa.and_(_OWNER.not_like("%/%"), below))
     raise LookupError(table.name)
 
 

@@ -146,7 +146,10 @@ class _Sqlite:
         """Ask nothing: a file has no users."""
 
     async def ask(self, statement: str) -> Rows:
-        _check_question(statement)
+        # What does not begin like a question is refused here, in our words.
+        first = _FIRST_WORD.match(_COMMENT.sub(" ", statement))
+        if first is None or first[1].lower() not in _QUESTIONS:
+            raise QueryRefused("only reading is allowed here: SELECT, WITH, VALUES, TABLE, SHOW, EXPLAIN")
         asked = {
             "path": self._path,
             "statement": statement,
@@ -272,13 +275,6 @@ def _cut_cell(number: int, type_name: str) -> str:
     if type_name == "bytea":
         return f"'(' || octet_length(c{number}) || ' bytes)'"
     return f"left(c{number}::text, {limits.FOREIGN_CELL_CHARS_MAX + 1})"
-
-
-def _check_question(statement: str) -> None:
-    """Raise `QueryRefused` unless the statement begins like a question, so that others are refused in our words."""
-    first = _FIRST_WORD.match(_COMMENT.sub(" ", statement))
-    if first is None or first[1].lower() not in _QUESTIONS:
-        raise QueryRefused("only reading is allowed here: SELECT, WITH, VALUES, TABLE, SHOW, EXPLAIN")
 
 
 def _server_words(error: Any) -> str:

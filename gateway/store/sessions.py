@@ -272,7 +272,14 @@ def apply(
             case SetVoice(is_on):
                 connection.execute(_CHOOSE_VOICE, {"k": str(key), "is_on": is_on})
             case ResumeSession(number):
-                session_id = _resume(connection, key, session_id, number, now_ms=now_ms)
+                _leave(connection, key, session_id, now_ms=now_ms)
+                reopened: str | None = connection.execute(
+                    _REOPEN, {"k": str(key), "n": number, "now_ms": now_ms}
+                ).scalar_one_or_none()
+                if reopened is None:
+                    raise StoreError(f"{key} has no session {number}")
+                connection.execute(_POINT_LANE, {"k": str(key), "s": reopened})
+                session_id = reopened
 
 
 def _leave(connection: Connection, key: SessionKey, session_id: str, *, now_ms: int) -> None:
@@ -301,18 +308,6 @@ def _follow(connection: Connection, key: SessionKey, session_id: str, clock: Clo
     new_id = clock.new_id()
     open_next(connection, key, new_id=new_id, now_ms=now_ms)
     return new_id
-
-
-def _resume(connection: Connection, key: SessionKey, session_id: str, number: int, *, now_ms: int) -> str:
-    """Point the lane to another session; its id. Raises `StoreError` if the key has no session of that number."""
-    _leave(connection, key, session_id, now_ms=now_ms)
-    reopened: str | None = connection.execute(
-        _REOPEN, {"k": str(key), "n": number, "now_ms": now_ms}
-    ).scalar_one_or_none()
-    if reopened is None:
-        raise StoreError(f"{key} has no session {number}")
-    connection.execute(_POINT_LANE, {"k": str(key), "s": reopened})
-    return reopened
 
 
 def grow(connection: Connection, key: SessionKey, session_id: str, growth: Growth, *, now_ms: int) -> Row[Any]:

@@ -379,7 +379,9 @@ class _Writer:
         """Do the work in a transaction, perhaps together with others. It is never begun if its caller is cancelled
         before; once begun it runs to its end."""
         if self._driver is None:
-            await self._open()
+            async with self._opening:
+                if self._driver is None:
+                    self._driver = await self._opener.open()
         job = _Job(work, is_durable=is_durable)
         self._waiting.append(job)
         if self._at_rest.is_set():
@@ -392,11 +394,6 @@ class _Writer:
         if self._driver is not None:
             driver, self._driver, self._is_synced = self._driver, None, None
             await driver.close()
-
-    async def _open(self) -> None:
-        async with self._opening:
-            if self._driver is None:
-                self._driver = await self._opener.open()
 
     def _start(self) -> None:
         driver = self._driver

@@ -28,7 +28,10 @@ _ONE: Final = "one statement at a time"
 def main() -> None:
     """Answer what comes on standard input."""
     asked = json.load(sys.stdin)
-    _bound(asked)
+    # Take no more of the machine than is given; not every system knows every limit.
+    for kind, most in ((resource.RLIMIT_CPU, asked["cpu_s"]), (resource.RLIMIT_AS, asked["memory_bytes"])):
+        with suppress(ValueError, OSError):
+            resource.setrlimit(kind, (most, most))
     try:
         found = _read(asked)
     except sqlite3.Error as error:
@@ -38,13 +41,6 @@ def main() -> None:
     except MemoryError:
         found = {"refused": "the statement needs too much memory: ask for less"}
     json.dump(found, sys.stdout)
-
-
-def _bound(asked: dict[str, Any]) -> None:
-    """Take no more of the machine than is given; not every system knows every limit."""
-    for kind, most in ((resource.RLIMIT_CPU, asked["cpu_s"]), (resource.RLIMIT_AS, asked["memory_bytes"])):
-        with suppress(ValueError, OSError):
-            resource.setrlimit(kind, (most, most))
 
 
 def _read(asked: dict[str, Any]) -> dict[str, Any]:

@@ -193,7 +193,13 @@ def _record(
         raise StoreError(f"there is no task {task_id}")
     if entries and 0 < entries[0].seq <= connection.execute(_LAST_SEQ, {"s": task.session_id}).scalar_one():
         return
-    _append(connection, task, entries, now_ms=now_ms)
+    messages = sum(entry.kind is EntryKind.MESSAGE for entry in entries)
+    row = sessions.grow(connection, task.key, task.session_id, Growth(len(entries), messages), now_ms=now_ms)
+    placed = [
+        replace(entry, turn_id=entry.turn_id or task.turn_id, created_at_ms=entry.created_at_ms or now_ms)
+        for entry in numbered_to(row.last_seq, entries)
+    ]
+    transcript.append(connection, task.session_id, placed)
     if usage:
         _charge(connection, task, [replace(call, key=task.key) for call in usage], now_ms=now_ms)
     is_shown = _show(connection, task, doing)
@@ -207,16 +213,6 @@ def _show(connection: Connection, task: SubTask, doing: Doing | None) -> bool:
         return False
     connection.execute(_SHOW, {"t": task.id, "does": from_doing(doing)})
     return True
-
-
-def _append(connection: Connection, task: SubTask, entries: Sequence[Entry], *, now_ms: int) -> None:
-    messages = sum(entry.kind is EntryKind.MESSAGE for entry in entries)
-    row = sessions.grow(connection, task.key, task.session_id, Growth(len(entries), messages), now_ms=now_ms)
-    placed = [
-        replace(entry, turn_id=entry.turn_id or task.turn_id, created_at_ms=entry.created_at_ms or now_ms)
-        for entry in numbered_to(row.last_seq, entries)
-    ]
-    transcript.append(connection, task.session_id, placed)
 
 
 def _charge(connection: Connection, task: SubTask, calls: Sequence[Usage], *, now_ms: int) -> None:

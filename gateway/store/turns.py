@@ -293,18 +293,6 @@ _LOCK: Final = (
 _CLOSE_LANE: Final = update(lanes).where(lanes.c.key == bindparam("k")).values(fence=lanes.c.fence + 1, turn_id=None)
 
 
-def _note(connection: Connection, turn_id: str, message: InboundMessage, note: CleanText, *, now_ms: int) -> None:
-    """Let the transcript say what became of the message, if it was part of the conversation. What was said
-    behind it joins the transcript again when its own turn begins."""
-    left = left_by(connection, turn_id)
-    withdraw(connection, {row.message_id: row.session_id for row in left})
-    home = next((row.session_id for row in left if row.message_id == message.id), None)
-    if home is not None:
-        said = user_entries([message], turn_id=turn_id, now_ms=now_ms)
-        noted = Entry(Role.ASSISTANT, note, turn_id=turn_id, created_at_ms=now_ms)
-        append(connection, message.key, home, [*said, noted], now_ms=now_ms)
-
-
 _SPOKEN: Final = entries.alias("spoken")
 _LAST_ANSWER: Final = (
     select(_SPOKEN.c.seq)
@@ -659,7 +647,15 @@ class TurnStore(Aggregate):
             # Nobody has begun since the last try, which may still be alive somewhere: it commits no more.
             connection.execute(_CLOSE_LANE, {"k": str(message.key)})
             connection.execute(LOSE_TURN, {"t": turn_id, "reference": WORKER_LOST, "now_ms": now_ms})
-            _note(connection, turn_id, message, note, now_ms=now_ms)
+            # The transcript says what became of the message, if it was part of the conversation. What was said
+            # after it joins the transcript again when its own turn begins.
+            left = left_by(connection, turn_id)
+            withdraw(connection, {row.message_id: row.session_id for row in left})
+            home = next((row.session_id for row in left if row.message_id == message.id), None)
+            if home is not None:
+                said = user_entries([message], turn_id=turn_id, now_ms=now_ms)
+                noted = Entry(Role.ASSISTANT, note, turn_id=turn_id, created_at_ms=now_ms)
+                append(connection, message.key, home, [*said, noted], now_ms=now_ms)
         _give_up(connection, message.id, turn_id=turn_id, reference=reference, letter_id=letter_id, now_ms=now_ms)
         outbox.put_replies(connection, replies)
         return True

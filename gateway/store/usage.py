@@ -175,14 +175,10 @@ def _locked(connection: Connection, accounts: Sequence[str], day: int) -> Sequen
             connection.execute(_begin_day(connection), {"a": account, "d": day, **times})
         rows = connection.execute(_LOCK, {"owners": accounts, "d": day}).all()
         for account in missing:
-            _forget(connection, account, day)
+            # Yesterday is kept: a call may end, and a turn be taken over, on the day after it began.
+            for statement in (_FORGET_DAYS, _FORGET_RESERVATIONS, _FORGET_TURNS):
+                connection.execute(statement, {"a": account, "d": day - 1})
     return rows
-
-
-def _forget(connection: Connection, account: str, day: int) -> None:
-    """Forget what is older than yesterday: a call may end, and a turn be taken over, on the day after it began."""
-    for statement in (_FORGET_DAYS, _FORGET_RESERVATIONS, _FORGET_TURNS):
-        connection.execute(statement, {"a": account, "d": day - 1})
 
 
 def _amounts(row: sa.Row[Any]) -> Amounts:

@@ -405,7 +405,9 @@ def memory_commands(
         else:
             found = await memory.recall(key, what, limit=limits.FACTS_LISTED_MAX)
             if len(found) != 1:
-                return _which_of(found, key, words)
+                if not found:
+                    return words.say("I remember nothing like that. /memory lists what I remember.")
+                return f"{words.say('Which of these? Write /forget and its number.')}\n\n{_listed(found, key, words)}"
             numbers = [fact.number for fact in found]
         gone = await store.forget(key, [number for number in numbers if number < 2**31])
         for tell in forgotten if gone else ():
@@ -452,12 +454,6 @@ async def _forget_all(
         "What this conversation holds is gone from my sight with /new.",
         count,
     )
-
-
-def _which_of(found: Sequence[Fact], key: SessionKey, words: Words) -> str:
-    if not found:
-        return words.say("I remember nothing like that. /memory lists what I remember.")
-    return f"{words.say('Which of these? Write /forget and its number.')}\n\n{_listed(found, key, words)}"
 
 
 def _listed(facts: Sequence[Fact], key: SessionKey, words: Words) -> str:

@@ -205,7 +205,12 @@ def schedule_tools(service: ScheduleService) -> tuple[Tool, ...]:
             case "create":
                 return await _create(service, context, arguments)
             case "cancel":
-                return await _cancel_by_id(service, context, arguments)
+                if "number" not in arguments:
+                    raise ToolError("cancel needs the `number` that list shows")
+                cancelled = await service.cancel(context.owner, arguments["number"], place=_seen_from(context))
+                if cancelled is None:
+                    raise ToolError("nothing is scheduled under that number")
+                return f"Cancelled: {cancelled.text}"
             case _:
                 zone, is_zone_known = await service.zone(context.owner)
                 found = await service.active(context.owner, place=_seen_from(context))
@@ -240,15 +245,6 @@ async def _create(service: ScheduleService, context: ToolContext, arguments: Map
         raise ToolError(f"nothing was scheduled: {problem}", FailureCause.ARGUMENTS) from problem
     _, is_zone_known = await service.zone(context.owner)
     return texts.created_text(schedule, ENGLISH, is_zone_known=is_zone_known)
-
-
-async def _cancel_by_id(service: ScheduleService, context: ToolContext, arguments: Mapping[str, Any]) -> str:
-    if "number" not in arguments:
-        raise ToolError("cancel needs the `number` that list shows")
-    cancelled = await service.cancel(context.owner, arguments["number"], place=_seen_from(context))
-    if cancelled is None:
-        raise ToolError("nothing is scheduled under that number")
-    return f"Cancelled: {cancelled.text}"
 
 
 def _seen_from(context: ToolContext) -> ReplyAddress | None:
@@ -423,15 +419,24 @@ class Scheduler:
         due = await self.book.claim_due(
             now_ms=now_ms, until_ms=now_ms + int(limits.FIRING_HELD_S * 1000), limit=limits.FIRINGS_PARALLEL_MAX
         )
-        await self._fire_all(due)
-        return len(due)
-
-    async def _fire_all(self, due: Sequence[Schedule]) -> None:
         for schedule in due:
             await self._fire(schedule)
+        return len(due)
 
     async def _fire(self, schedule: Schedule) -> None:
-        message = self._message(schedule)
+        message = InboundMessage(
+            id=schedule.firing_id,
+            key=schedule.key,
+            address=schedule.address,
+            text=self._text(schedule),
+            author_id=schedule.author_id,
+            author_name=schedule.author_name,
+            is_private=schedule.is_private,
+            sent_at_ms=schedule.next_due_ms,
+            received_at_ms=self.clock.now_ms(),
+            place=schedule.place,
+            is_nameable=True,
+        )
         if await self._may_fire(schedule, message):
             admission = await self.intake.enqueue(message)
             if admission.verdict not in _TAKEN:
@@ -455,21 +460,6 @@ class Scheduler:
         if next_ms is None:
             return limits.FIRING_POLL_S
         return min(max(0.0, (next_ms - self.clock.now_ms()) / 1000), limits.FIRING_POLL_S)
-
-    def _message(self, schedule: Schedule) -> InboundMessage:
-        return InboundMessage(
-            id=schedule.firing_id,
-            key=schedule.key,
-            address=schedule.address,
-            text=self._text(schedule),
-            author_id=schedule.author_id,
-            author_name=schedule.author_name,
-            is_private=schedule.is_private,
-            sent_at_ms=schedule.next_due_ms,
-            received_at_ms=self.clock.now_ms(),
-            place=schedule.place,
-            is_nameable=True,
-        )
 
     def _text(self, schedule: Schedule) -> CleanText:
         clean = self.scrubber.for_chat(str(schedule.key)).scrub

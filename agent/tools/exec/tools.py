@@ -12,7 +12,7 @@ from typing import Any, Final
 from agent.limits import CODE_CHARS_MAX, SANDBOX_TIMEOUT_MAX_S, SANDBOX_TIMEOUT_S, SECRET_ENV_BYTES_MAX, SECRET_ENV_MAX
 from agent.models.requests import ToolSpec
 from agent.schema import object_schema, text_schema
-from agent.tools.exec.sandbox import ENVIRONMENT, PATH, NoSandbox, ProgramOutcome, Sandbox
+from agent.tools.exec.sandbox import ENVIRONMENT, PATH, NoSandbox, Sandbox
 from agent.tools.files.workspace import Workspaces
 from agent.tools.policy import Risk
 from agent.tools.tool import AbsentTool, Tool, ToolContext
@@ -76,17 +76,20 @@ def execution_tools(
             context.reading.is_foreign = True  # it may print a file that others wrote
             workspace = workspaces.of(context.key)
             program, stdin = program_of(arguments)
-            return _told(
-                await sandbox.execute(
-                    program,
-                    workspace=workspace.files,
-                    share=workspace.share,
-                    timeout_s=arguments.get("timeout_s", SANDBOX_TIMEOUT_S),
-                    stdin=stdin,
-                    environment=_environment(arguments),
-                    skills=skills_of(context.owner),
-                )
+            outcome = await sandbox.execute(
+                program,
+                workspace=workspace.files,
+                share=workspace.share,
+                timeout_s=arguments.get("timeout_s", SANDBOX_TIMEOUT_S),
+                stdin=stdin,
+                environment=_environment(arguments),
+                skills=skills_of(context.owner),
             )
+            if outcome.stopped:
+                raise ToolError(f"stopped: {outcome.stopped}\n{outcome.output}".rstrip())
+            if outcome.exit_code:
+                raise ToolError(f"exit code {outcome.exit_code}\n{outcome.output}".rstrip())
+            return outcome.output or "(no output)"
 
         return Tool(spec, CATEGORY, Risk.EXECUTE, run, timeout_s=SANDBOX_TIMEOUT_MAX_S + _SLACK_S)
 
@@ -143,12 +146,3 @@ def _without_nul(command: str) -> str:
     if "\0" in command:
         raise ToolError("a command has no NUL character")
     return command
-
-
-def _told(outcome: ProgramOutcome) -> str:
-    """Return the output of a run that ended well. Raises `ToolError` with the output for any other."""
-    if outcome.stopped:
-        raise ToolError(f"stopped: {outcome.stopped}\n{outcome.output}".rstrip())
-    if outcome.exit_code:
-        raise ToolError(f"exit code {outcome.exit_code}\n{outcome.output}".rstrip())
-    return outcome.output or "(no output)"

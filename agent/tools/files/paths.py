@@ -77,7 +77,10 @@ class _Walk:
         while ahead:
             part = ahead.popleft()
             if part == "..":
-                self._back(path)
+                if len(self._open) == 1:
+                    raise _outside(path)
+                os.close(self._open.pop())
+                self._names.pop()
                 continue
             target = self._link(part) if ahead or self._follows_last else None
             if target is not None:
@@ -115,7 +118,9 @@ class _Walk:
             raise ToolError(f"{path}: too many folders")
         try:
             if self._makes_folders:
-                _make_folder(name, self._open[-1])
+                folder = self._open[-1]
+                with suppress(FileExistsError):
+                    os.mkdir(name, 0o755, dir_fd=folder)
             self._open.append(os.open(name, FOLDER_FLAGS, dir_fd=self._open[-1]))
         except OSError as error:
             place = "/".join((*self._names, name))
@@ -123,12 +128,6 @@ class _Walk:
                 raise ToolError(f"{place} is no folder") from error
             raise in_plain_words(error, place) from error
         self._names.append(name)
-
-    def _back(self, path: str) -> None:
-        if len(self._open) == 1:
-            raise _outside(path)
-        os.close(self._open.pop())
-        self._names.pop()
 
 
 def _split(path: str) -> list[str]:
@@ -142,11 +141,6 @@ def _split(path: str) -> list[str]:
             raise _outside(path)
         path = path.removeprefix(MOUNT)
     return [part for part in path.split("/") if part not in ("", ".")]
-
-
-def _make_folder(name: str, folder: int) -> None:
-    with suppress(FileExistsError):
-        os.mkdir(name, 0o755, dir_fd=folder)
 
 
 def _outside(path: str) -> ToolError:

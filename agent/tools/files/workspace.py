@@ -44,7 +44,19 @@ class FolderLock:
         self._threads.acquire()
         try:
             if self._depth == 0:
-                self._descriptor = _locked(self._folder)
+                descriptor = os.open(self._folder, _FOLDER)
+                try:
+                    give_up_at = time.monotonic() + limits.FOLDER_LOCK_S
+                    while not _is_ours(descriptor):
+                        if time.monotonic() > give_up_at:
+                            raise ToolError(
+                                "somebody else is changing these files and does not come to an end: try again later"
+                            )
+                        time.sleep(limits.FOLDER_LOCK_LOOK_S)
+                except BaseException:
+                    os.close(descriptor)
+                    raise
+                self._descriptor = descriptor
             self._depth += 1
         except BaseException:
             self._threads.release()
@@ -59,21 +71,6 @@ class FolderLock:
             fcntl.flock(self._descriptor, fcntl.LOCK_UN)
             os.close(self._descriptor)
         self._threads.release()
-
-
-def _locked(folder: Path) -> int:
-    """Open a folder and lock it, waiting a short time for others. Raises `ToolError` when the lock stays taken."""
-    descriptor = os.open(folder, _FOLDER)
-    try:
-        give_up_at = time.monotonic() + limits.FOLDER_LOCK_S
-        while not _is_ours(descriptor):
-            if time.monotonic() > give_up_at:
-                raise ToolError("somebody else is changing these files and does not come to an end: try again later")
-            time.sleep(limits.FOLDER_LOCK_LOOK_S)
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor
 
 
 def _is_ours(descriptor: int) -> bool:
@@ -151,7 +148,18 @@ class Workspace:
     def read(self, path: str, *, bytes_max: int = limits.FILE_BYTES_MAX) -> bytes:
         """Read a plain file of at most `bytes_max`. Raises `ToolError`."""
         with self._spot(path) as at:
-            return _read(at, bytes_max)
+            # The open file is checked, not its name: a pipe would hang, a device would never end, and a second
+            # hard link may lead to a file elsewhere.
+            descriptor = os.open(at.name, _READ_FILE, dir_fd=at.folder)
+            try:
+                _refuse_odd(at.path, os.fstat(descriptor))
+                with os.fdopen(descriptor, "rb", closefd=False) as file:
+                    content = file.read(bytes_max + 1)
+            finally:
+                os.close(descriptor)
+            if len(content) > bytes_max:
+                raise ToolError(f"{at.path} has more than {bytes_max} bytes: too long for this tool")
+            return content
 
     def read_if_there(self, path: str, *, bytes_max: int = limits.FILE_BYTES_MAX) -> bytes | None:
         """Read a plain file as `read` does, but return None for one that does not exist."""
@@ -318,21 +326,6 @@ def _look(at: FolderEntry) -> os.stat_result | None:
 def _is_folder(at: FolderEntry) -> bool:
     state = _look(at)
     return state is not None and stat.S_ISDIR(state.st_mode)
-
-
-def _read(at: FolderEntry, bytes_max: int) -> bytes:
-    """Read a plain file. The open file is checked, not its name: a pipe would hang, a device would never end, and a
-    second hard link may lead to a file elsewhere."""
-    descriptor = os.open(at.name, _READ_FILE, dir_fd=at.folder)
-    try:
-        _refuse_odd(at.path, os.fstat(descriptor))
-        with os.fdopen(descriptor, "rb", closefd=False) as file:
-            content = file.read(bytes_max + 1)
-    finally:
-        os.close(descriptor)
-    if len(content) > bytes_max:
-        raise ToolError(f"{at.path} has more than {bytes_max} bytes: too long for this tool")
-    return content
 
 
 def _refuse_odd(path: str, state: os.stat_result) -> None:

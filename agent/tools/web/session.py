@@ -88,7 +88,11 @@ class WebSession:
         no other, none. Raises `ToolError`."""
         try:
             async with asyncio.timeout(limits.WEB_TIMEOUT_S):
-                _check(headers)
+                for name, value in headers.items():
+                    if not _HEADER_NAME.fullmatch(name) or name.lower() in _FRAMING:
+                        raise ToolError(f"{name[:64]!r} is no header that can be set")
+                    if not value.isprintable():
+                        raise ToolError(f"the value of {name} has characters that no header takes")
                 current = _checked(url)
                 for _ in range(limits.WEB_REDIRECTS_MAX + 1):
                     found = await self._hop(current, headers)
@@ -138,16 +142,6 @@ def origin(url: str) -> str:
         return str(_checked(url).origin())
     except ToolError:
         return ""
-
-
-def _check(headers: Mapping[str, str]) -> None:
-    """Check the headers. Raises `ToolError` for an invalid one, or one that controls where a request begins
-    and ends."""
-    for name, value in headers.items():
-        if not _HEADER_NAME.fullmatch(name) or name.lower() in _FRAMING:
-            raise ToolError(f"{name[:64]!r} is no header that can be set")
-        if not value.isprintable():
-            raise ToolError(f"the value of {name} has characters that no header takes")
 
 
 def _checked(url: str) -> URL:
@@ -214,7 +208,15 @@ class PageReader:
         kind = page.media_type.lower()
         if kind in _HTML:
             async with self._slots:
-                return await _converted(_html_charset(page), page.body)
+                charset = _html_charset(page)
+                command = (sys.executable, "-m", _CONVERTER, charset)
+                try:
+                    text = await output_of(command, page.body, within_s=limits.WEB_CONVERSION_S)
+                except TimeoutError as error:
+                    raise ToolError("the page is built in such a way that it cannot be read") from error
+                if text is None:
+                    raise ToolError("the page cannot be read")
+                return text.decode(errors="replace")
         if kind.startswith("text/") or kind in _TEXT or kind.endswith(_TEXT_ENDINGS):
             return page.body.decode(_known(page.charset) or "utf-8", errors="replace")
         raise ToolError(f"this is no text but {page.media_type[:80]}: it is not fetched")
@@ -255,14 +257,3 @@ async def output_of(command: Sequence[str], given: bytes, *, within_s: float) ->
             process.kill()
         await process.wait()
     return None if process.returncode else written
-
-
-async def _converted(charset: str, body: bytes) -> str:
-    command = (sys.executable, "-m", _CONVERTER, charset)
-    try:
-        text = await output_of(command, body, within_s=limits.WEB_CONVERSION_S)
-    except TimeoutError as error:
-        raise ToolError("the page is built in such a way that it cannot be read") from error
-    if text is None:
-        raise ToolError("the page cannot be read")
-    return text.decode(errors="replace")

@@ -225,7 +225,10 @@ class Gateway:
         finally:
             writer.cancel()
             del self._lines[outlet]
-            self._leave(outlet, code)
+            for session in [session for session in self._sessions.values() if session.outlet is outlet]:
+                session.outlet, session.lost_at_s = None, self.clock_s()
+                if code in (*_ENDED_BY_CLIENT, CloseCode.SESSION_TIMED_OUT):
+                    del self._sessions[session.id]
 
     async def _converse(self, websocket: WebSocket, outlet: Outlet) -> None:
         if websocket.query_params.get("v", "10") not in ("9", "10"):
@@ -237,7 +240,12 @@ class Gateway:
         recent: deque[float] = deque()
         while True:
             message = await self._receive(websocket)
-            self._count_frame(recent)
+            now_s = self.clock_s()
+            recent.append(now_s)
+            while recent[0] < now_s - 60:
+                recent.popleft()
+            if len(recent) > FRAMES_PER_MINUTE_MAX:
+                raise _Closed(CloseCode.RATE_LIMITED, "You are being rate limited.")
             op, data = message.get("op"), message.get("d")
             if op == Op.HEARTBEAT:
                 outlet.put_nowait(frame(Op.HEARTBEAT_ACK))
@@ -266,14 +274,6 @@ class Gateway:
             return _mapping(json.loads(text))
         except ValueError:
             raise _Closed(CloseCode.DECODE_ERROR, "Error while decoding payload.") from None
-
-    def _count_frame(self, recent: deque[float]) -> None:
-        now_s = self.clock_s()
-        recent.append(now_s)
-        while recent[0] < now_s - 60:
-            recent.popleft()
-        if len(recent) > FRAMES_PER_MINUTE_MAX:
-            raise _Closed(CloseCode.RATE_LIMITED, "You are being rate limited.")
 
     # --- beginning and taking up again
 
@@ -345,12 +345,6 @@ class Gateway:
         self.resumed += 1
         session.dispatch("RESUMED", {"_trace": []})
         return session
-
-    def _leave(self, outlet: Outlet, code: int) -> None:
-        for session in [session for session in self._sessions.values() if session.outlet is outlet]:
-            session.outlet, session.lost_at_s = None, self.clock_s()
-            if code in (*_ENDED_BY_CLIENT, CloseCode.SESSION_TIMED_OUT):
-                del self._sessions[session.id]
 
     def _forget_the_dead(self) -> None:
         oldest_s = self.clock_s() - self.switches.resume_window_s

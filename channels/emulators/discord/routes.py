@@ -175,18 +175,15 @@ class MessagesApi:
         draft = new_draft(call.body, call.files, reply_to=reply_to)
         message = self.posting.post(channel, self.world.bot, draft)
         if draft.nonce is not None:
-            self._remember_nonce(draft.nonce, message)
+            now_s = self.clock_s()
+            while self._nonces:  # oldest first: the window is the same for all
+                oldest = next(iter(self._nonces))
+                if self._nonces[oldest][0] > now_s - self.switches.nonce_window_s:
+                    break
+                del self._nonces[oldest]
+            self._nonces.pop(draft.nonce, None)
+            self._nonces[draft.nonce] = (now_s, message.channel_id, message.id)
         return JSONResponse(self._shape(message))
-
-    def _remember_nonce(self, nonce: str, message: MessageObject) -> None:
-        now_s = self.clock_s()
-        while self._nonces:  # oldest first: the window is the same for all
-            oldest = next(iter(self._nonces))
-            if self._nonces[oldest][0] > now_s - self.switches.nonce_window_s:
-                break
-            del self._nonces[oldest]
-        self._nonces.pop(nonce, None)
-        self._nonces[nonce] = (now_s, message.channel_id, message.id)
 
     def _same_nonce(self, body: Json) -> MessageObject | None:
         """Find the message that this nonce made before, if `enforce_nonce` asks for it and the window is still open.

@@ -166,7 +166,9 @@ class WebApi:
                 raise SlackRefusal(self.switches.refusals[name])
             self._refuse_format(call, method)
             self.limits.take(name, call.text("channel"))
-            self._refuse_if_blocked(call, method)
+            channel_id = call.text("channel") or call.text("channel_id")
+            if self.faults.blocked and method.delivers and channel_id:
+                raise SlackRefusal("channel_not_found" if channel_id.startswith(("D", "U")) else "not_in_channel")
             body = {"ok": True} | await method.handler(call)
             if name in _NAMES_A_POST and self.switches.take("forgets_ts"):
                 body = {"ok": True}
@@ -211,11 +213,6 @@ class WebApi:
         is_formatted = any(call.arguments.get(name) for name in ("blocks", "markdown_text", "chunks"))
         if method.delivers and is_formatted and self.faults.take("refuse_format"):
             raise invalid_blocks("invalid additional property [json-pointer:/blocks/0]")
-
-    def _refuse_if_blocked(self, call: SlackCall, method: SlackMethod) -> None:
-        channel_id = call.text("channel") or call.text("channel_id")
-        if self.faults.blocked and method.delivers and channel_id:
-            raise SlackRefusal("channel_not_found" if channel_id.startswith(("D", "U")) else "not_in_channel")
 
 
 def answer(body: Json, status: int, headers: dict[str, str]) -> Response:

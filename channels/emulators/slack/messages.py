@@ -49,7 +49,9 @@ class SlackEvents:
 
     def said(self, message: SlackMessage) -> None:
         """Send a `message` event, also to the app that wrote it; a mention in a channel is an `app_mention` besides."""
-        self._clear_status(message)
+        place_id = place_of(message)
+        if message.author.id == self.world.bot.id and self._statuses.pop(place_id, ""):
+            self.audience.tell(StageEvent(EventKind.TYPING, place_id, status=""))
         self.audience.tell(StageEvent(EventKind.SAID, place_of(message), said=as_said(self.world, message)))
         if message.only_for is not None:
             return
@@ -61,7 +63,8 @@ class SlackEvents:
         }
         is_inbound = message.author.id != self.world.bot.id
         if is_inbound and self.faults.take("poison"):
-            self._send_poison()
+            payload: Json = {"type": "event_callback", "team_id": self.world.team_id, "event": "\u0000"}
+            self.delivery.send(EventDelivery("events_api", payload))
         if is_inbound and not place.is_im and self.world.bot.id in mentioned(message.text):
             mention = {key: value for key, value in event.items() if key not in ("channel_type", "subtype")}
             self._send(place, mention | {"type": "app_mention"}, "app_mention")
@@ -109,11 +112,6 @@ class SlackEvents:
         """Show a status until the app's next message there, or an empty text."""
         self._statuses[place_id] = text
         self.audience.tell(StageEvent(EventKind.TYPING, place_id, status=text))
-
-    def _clear_status(self, message: SlackMessage) -> None:
-        place_id = place_of(message)
-        if message.author.id == self.world.bot.id and self._statuses.pop(place_id, ""):
-            self.audience.tell(StageEvent(EventKind.TYPING, place_id, status=""))
 
     # --- people and places
 
@@ -190,11 +188,6 @@ class SlackEvents:
         )
         self.delivery.send(parcel)
         return parcel
-
-    def _send_poison(self) -> None:
-        """Send an envelope that is no event: what should be the event is a text."""
-        payload: Json = {"type": "event_callback", "team_id": self.world.team_id, "event": "\u0000"}
-        self.delivery.send(EventDelivery("events_api", payload))
 
 
 # --- writing, changing and taking back messages

@@ -420,7 +420,8 @@ async def delete_message(server: TelegramServer, call: TelegramCall) -> bool:
         raise world.bad_request("message to delete not found")
     if not _is_deletable(server, chat, message):
         raise world.bad_request("message can't be deleted")
-    _remove(server, chat, message)
+    del chat.messages[message.id]
+    server.show(EventKind.DELETED, chat, message)
     return True
 
 
@@ -454,11 +455,6 @@ def _is_deletable(server: TelegramServer, chat: world.Chat, message: world.Teleg
     has_right = chat.user is not None or bool(server.faults.switch("can_delete_messages"))
     is_allowed = has_right or message.sender.id == server.world.bot.id
     return is_allowed and server.world.now() - message.date < DELETABLE_FOR_S
-
-
-def _remove(server: TelegramServer, chat: world.Chat, message: world.TelegramMessage) -> None:
-    del chat.messages[message.id]
-    server.show(EventKind.DELETED, chat, message)
 
 
 # --- updates, webhooks, and answers to button presses

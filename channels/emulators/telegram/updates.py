@@ -97,7 +97,8 @@ class UpdateQueue:
         expires_at = (self._now() if date is None else date) + life_s
         self._pending.append(Pending(self._next_id, kind, payload, expires_at, lane, times))
         self._next_id += 1
-        self._wake()
+        self._changed.set()
+        self._changed = asyncio.Event()
 
     def waiting(self) -> list[Pending]:
         """Return everything that is neither confirmed nor too old, oldest first."""
@@ -117,10 +118,6 @@ class UpdateQueue:
     def changed(self) -> Coroutine[Any, Any, bool]:
         """Wait until something was put, or a poll or a webhook should look again, counted from this very call."""
         return self._changed.wait()
-
-    def _wake(self) -> None:
-        self._changed.set()
-        self._changed = asyncio.Event()
 
     def end_polls(self, reason: ApiError | PollCut) -> None:
         """End the poll that waits now, if there is one, with an error or by cutting it off."""

@@ -70,7 +70,9 @@ class BoardFeed:
     async def revisions(self, known: int | None) -> AsyncIterator[int]:
         """Yield, for a listener that has a seat, the present revision, unless it is `known`, and each one from then on.
         Where several follow each other quickly, the last is enough."""
-        looking = self._looked_at()
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.create_task(self._look())
+        looking = self._looking
         while True:
             news = self._news
             if self._revision != known:
@@ -80,11 +82,6 @@ class BoardFeed:
                 return
             else:
                 await news.wait()
-
-    def _looked_at(self) -> asyncio.Task[None]:
-        if self._looking is None or self._looking.done():
-            self._looking = asyncio.create_task(self._look())
-        return self._looking
 
     async def _look(self) -> None:
         """Look for changes until told to stop, or nobody is left, or SQL is away: then the listeners come again."""

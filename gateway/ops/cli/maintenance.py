@@ -474,7 +474,9 @@ def scrub(
     """Copy standard input to standard output without the secrets in it, however long it is."""
     from gateway.scrub import StreamScrubber  # noqa: PLC0415 - start-up: compiles every rule
 
-    _end_quietly_with_the_reader()
+    # End without an error when the reader ends, as in `trivet scrub < log | head`.
+    if hasattr(signal, "SIGPIPE"):
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     if check is not None:
         _check_rules(check)
         return
@@ -522,9 +524,3 @@ def _decoded(source: BinaryIO) -> Iterator[str]:
     while piece := source.read1(_PIECE_BYTES):  # type: ignore[attr-defined]
         yield decoder.decode(piece)
     yield decoder.decode(b"", final=True)
-
-
-def _end_quietly_with_the_reader() -> None:
-    """End without an error when the reader ends, as in `trivet scrub < log | head`."""
-    if hasattr(signal, "SIGPIPE"):
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)

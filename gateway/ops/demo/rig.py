@@ -266,7 +266,13 @@ class _Orders:
             case "cut-bus":
                 return await self._cut_bus()
             case "cut-model":
-                return await self._cut_model()
+                cut_ms = _now_ms()
+                self._model_away.touch()
+                try:
+                    await asyncio.sleep(_MODEL_AWAY_S)
+                finally:
+                    self._model_away.unlink(missing_ok=True)
+                return [(cut_ms, "the model's cable is pulled"), (_now_ms(), "the model's cable is back")]
             case _:
                 self.reset.set()
                 return [(_now_ms(), "everything begins anew")]
@@ -292,15 +298,6 @@ class _Orders:
             for pid in pids:
                 _signal(pid, signal.SIGCONT)
         return [(cut_ms, "the bus's cable is pulled"), (_now_ms(), "the bus's cable is back")]
-
-    async def _cut_model(self) -> list[tuple[int, str]]:
-        cut_ms = _now_ms()
-        self._model_away.touch()
-        try:
-            await asyncio.sleep(_MODEL_AWAY_S)
-        finally:
-            self._model_away.unlink(missing_ok=True)
-        return [(cut_ms, "the model's cable is pulled"), (_now_ms(), "the model's cable is back")]
 
 
 def process_table() -> dict[int, tuple[int, str]]:

@@ -68,9 +68,13 @@ class Interview:
         self._terminal.show(questions.OPENING.format(path=path))
         for platform in questions.PLATFORMS:
             self._ask_of_platform(platform)
-        self._ask_of_model()
-        self._ask_of_preset()
-        self._ask_of_admins()
+        self._title(questions.MODEL_TITLE, questions.MODEL_STEPS)
+        self._tried(self._model, self._checks.model)
+        self._title(questions.PRESET_TITLE, questions.PRESET_STEPS)
+        self._answers[questions.PRESET.key] = self._answer(questions.PRESET, default=Preset.ME)
+        self._title(questions.ADMINS_TITLE, questions.ADMINS_STEPS)
+        if admins := self._answer(questions.ADMINS):
+            self._answers[questions.ADMINS.key] = admins
         return self._answers
 
     @property
@@ -106,10 +110,6 @@ class Interview:
             given[question.key] = text
         return given
 
-    def _ask_of_model(self) -> None:
-        self._title(questions.MODEL_TITLE, questions.MODEL_STEPS)
-        self._tried(self._model, self._checks.model)
-
     def _model(self) -> Answers:
         model = self._answer(questions.MODEL, default=self._checks.usual_model)
         if model.startswith(SCRIPTED_MODEL):
@@ -118,15 +118,6 @@ class Interview:
             each.key: self._answer(each) for each in (questions.MODEL_KEY, questions.MODEL_BASE)
         }
         return {key: text for key, text in given.items() if text}
-
-    def _ask_of_preset(self) -> None:
-        self._title(questions.PRESET_TITLE, questions.PRESET_STEPS)
-        self._answers[questions.PRESET.key] = self._answer(questions.PRESET, default=Preset.ME)
-
-    def _ask_of_admins(self) -> None:
-        self._title(questions.ADMINS_TITLE, questions.ADMINS_STEPS)
-        if admins := self._answer(questions.ADMINS):
-            self._answers[questions.ADMINS.key] = admins
 
     # --- asking
 

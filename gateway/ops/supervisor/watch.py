@@ -217,7 +217,12 @@ class ProcessSupervisor:
                 self._unready.update(names)
         await self._ending.wait()
         for role in self._plan.roles:
-            await self._stop(role)
+            keepers = self._keepers[role.name]
+            processes = [self._living[task.get_name()] for task in keepers if task.get_name() in self._living]
+            await asyncio.gather(*(_end(process, role.grace_s) for process in processes))
+            await asyncio.gather(*keepers)
+            if processes:
+                self._say("role stopped", role=role.name)
         return self._exit_code
 
     def stop(self) -> None:
@@ -306,15 +311,6 @@ class ProcessSupervisor:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(delay_s):
                 await self._ending.wait()
-
-    async def _stop(self, role: RoleProcess) -> None:
-        """Ask every process of a role to stop, wait its grace, then insist."""
-        keepers = self._keepers[role.name]
-        processes = [self._living[task.get_name()] for task in keepers if task.get_name() in self._living]
-        await asyncio.gather(*(_end(process, role.grace_s) for process in processes))
-        await asyncio.gather(*keepers)
-        if processes:
-            self._say("role stopped", role=role.name)
 
 
 async def keep_server(server: WatchedServer, *, clock: Clock, chance: Callable[[], float], say: Say) -> None:
