@@ -103,7 +103,9 @@ class _Commands:
         return CommandReply(word, (sessions.SetTitle(wanted),), title=wanted)
 
     async def sessions(self, asked: CommandRequest) -> CommandReply | str:
-        page, words = _page(asked.argument), asked.words
+        argument = asked.argument
+        is_number = argument.isdecimal() and argument.isascii() and len(argument) < len(str(_PAGES_MAX))
+        page, words = max(int(argument), 1) if is_number else 1, asked.words
         offset = (page - 1) * limits.SESSIONS_SHOWN
         found = await self.store.sessions.page(key=asked.session.key, limit=limits.SESSIONS_SHOWN + 1, offset=offset)
         shown, is_more = found[: limits.SESSIONS_SHOWN], len(found) > limits.SESSIONS_SHOWN
@@ -145,12 +147,6 @@ class _Commands:
         if not done.messages:
             return asked.words.say("There is nothing to compact.")
         return asked.words.count("Compacted {count} message.", "Compacted {count} messages.", done.messages)
-
-
-def _page(argument: str) -> int:
-    """Read which page of the list is asked for; anything but a number asks for the first."""
-    is_number = argument.isdecimal() and argument.isascii() and len(argument) < len(str(_PAGES_MAX))
-    return max(int(argument), 1) if is_number else 1
 
 
 def _name(session: sessions.Session) -> str:

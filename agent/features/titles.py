@@ -146,15 +146,10 @@ def _strip_line(line: str) -> str:
         before = stripped
         stripped = _PAIRED.sub(r"\2\4", _LINK.sub(r"\1", _TAG.sub(" ", stripped)))
         stripped = _LABEL.sub("", _MARKS.sub("", stripped.strip(_EDGES))).strip(_EDGES)
-        stripped = " ".join(_without_endings(stripped).split())
+        is_cut = stripped.endswith("…") and len(regex.findall(r"\X", stripped)) == limits.TITLE_GRAPHEMES_MAX
+        stripped = " ".join((stripped if is_cut else stripped.rstrip(_ENDINGS)).split())
         if stripped == before:
             return stripped if _VISIBLE.search(stripped) else ""
-
-
-def _without_endings(text: str) -> str:
-    """Strip closing punctuation, except the ellipsis that marks a cut title."""
-    is_cut = text.endswith("…") and len(regex.findall(r"\X", text)) == limits.TITLE_GRAPHEMES_MAX
-    return text if is_cut else text.rstrip(_ENDINGS)
 
 
 # Gives a session its title, alongside the reply and never delaying it (agent.md section 5).
@@ -205,7 +200,26 @@ class Titler:
 
     async def _try(self, session: Session, first_text: CleanText, turn_id: str, permit: Permit) -> CleanText | None:
         try:
-            title = await self._make(session, first_text, turn_id, permit)
+            model = self.models.utility(session)
+            is_reasoning = self.models.client.facts(model).is_reasoning
+            request = ModelRequest(
+                model=model,
+                purpose=UsagePurpose.TITLE,
+                key=session.key,
+                system=PROMPTS.title,
+                messages=first_request(first_text),
+                completion_tokens_max=limits.TITLE_REASONING_TOKENS_MAX if is_reasoning else limits.TITLE_TOKENS_MAX,
+                temperature=limits.TITLE_TEMPERATURE,
+                timeout_s=limits.TITLE_TIMEOUT_S,
+                turn_id=turn_id,
+                permit=permit,
+                otherwise=self.models.of_session(session),
+            )
+            async with asyncio.timeout(limits.TITLE_TIMEOUT_S):
+                answer = await ask(self.client, request)
+            usage = usage_of(answer, session.key, UsagePurpose.TITLE, now_ms=self.clock.now_ms())
+            await self.store.sessions.charge([usage], session_id=session.id)
+            title = sanitize_title(_whole_lines(answer), self.scrubber.for_chat(str(session.key)).scrub)
         except BudgetSpent:
             _log.info("title.skipped", session_id=session.id)  # the turn itself says why
             return None
@@ -235,29 +249,6 @@ class Titler:
             except BusError as error:
                 _log.info("title.told_later", session_id=session.id, reason=str(error))
         return is_given
-
-    async def _make(self, session: Session, first_text: CleanText, turn_id: str, permit: Permit) -> CleanText:
-        """Ask the model for a title; empty if its answer is none. Raises the `ModelError` tree and `TimeoutError`."""
-        model = self.models.utility(session)
-        is_reasoning = self.models.client.facts(model).is_reasoning
-        request = ModelRequest(
-            model=model,
-            purpose=UsagePurpose.TITLE,
-            key=session.key,
-            system=PROMPTS.title,
-            messages=first_request(first_text),
-            completion_tokens_max=limits.TITLE_REASONING_TOKENS_MAX if is_reasoning else limits.TITLE_TOKENS_MAX,
-            temperature=limits.TITLE_TEMPERATURE,
-            timeout_s=limits.TITLE_TIMEOUT_S,
-            turn_id=turn_id,
-            permit=permit,
-            otherwise=self.models.of_session(session),
-        )
-        async with asyncio.timeout(limits.TITLE_TIMEOUT_S):
-            answer = await ask(self.client, request)
-        usage = usage_of(answer, session.key, UsagePurpose.TITLE, now_ms=self.clock.now_ms())
-        await self.store.sessions.charge([usage], session_id=session.id)
-        return sanitize_title(_whole_lines(answer), self.scrubber.for_chat(str(session.key)).scrub)
 
 
 def _whole_lines(answer: ModelAnswer) -> str:

@@ -88,7 +88,12 @@ class Voice:
                 created_at_ms=self._clock.now_ms(),
             )
             turn.usage.append(usage)
-            turn.enclosures.add(_enclosed(made.content))
+            content = made.content
+            # It is judged by what it is: a provider may not make what it was asked for.
+            kind = _VOICE if content.startswith(b"OggS") and _OPUS in content[:64] else media_type("", content)
+            if kind not in _NAMES:
+                raise ToolError(f"the speech model sent no sound that is known here but {kind}")
+            turn.enclosures.add(Enclosed(_NAMES[kind], kind, content, literal_text("")))
         except (ModelError, BudgetSpent, ToolError) as error:
             _log.warning("voice.not_made", reason=str(error))
 
@@ -106,12 +111,3 @@ class Voice:
             return CommandReply(spoken_too if is_on else written, effects)
 
         return (CommandRow("voice", voice),)
-
-
-def _enclosed(content: bytes) -> Enclosed:
-    """Enclose a recording by what it is: a provider may not make what it was asked for. Raises `ToolError` for what is
-    no sound."""
-    kind = _VOICE if content.startswith(b"OggS") and _OPUS in content[:64] else media_type("", content)
-    if kind not in _NAMES:
-        raise ToolError(f"the speech model sent no sound that is known here but {kind}")
-    return Enclosed(_NAMES[kind], kind, content, literal_text(""))

@@ -185,7 +185,9 @@ def part_played(prompt: str) -> DemoPart | None:
     if '{"parts":' in form:
         return _form({"parts": [{"task": each} for each in _BARS.split(goal)]})
     if own is not None:
-        return DemoPart(_own_part(own["part"].strip()))
+        part = own["part"].strip()
+        side = _SIDE.fullmatch(part)
+        return DemoPart(f"{_SAY} The case for {side['position']}, as side {side['side']} makes it." if side else part)
     if prompt.startswith("You are the author"):
         is_again = "was reviewed and not approved" in prompt
         return DemoPart(f"{_SAY} {'This is the draft again, with an end' if is_again else _FIRST_DRAFT}: {goal}")
@@ -196,11 +198,6 @@ def part_played(prompt: str) -> DemoPart | None:
 
 def _form(answer: Mapping[str, Any]) -> DemoPart:
     return DemoPart(json.dumps(answer, ensure_ascii=False), is_answer=True, pause_s=_FORM_PAUSE_S)
-
-
-def _own_part(part: str) -> str:
-    side = _SIDE.fullmatch(part)
-    return f"{_SAY} The case for {side['position']}, as side {side['side']} makes it." if side else part
 
 
 def _verdict(prompt: str) -> Mapping[str, Any]:
@@ -275,7 +272,8 @@ class _Told:
     @property
     def text(self) -> str:
         head = self.head
-        spent = ", ".join(filter(None, (head["type"], head["time"], _tokens(head["tokens"]))))
+        tokens = head["tokens"]
+        spent = ", ".join(filter(None, (head["type"], head["time"], f"{tokens} tokens" if tokens else "")))
         line = f"**{head['label'] or head['id']}** ({spent})"
         if not self.is_done:
             why = f": {head['reason']}" if head["reason"] else ""
@@ -318,7 +316,3 @@ def _told_result(result: str) -> list[_Told | str]:
 def _answer(text: str) -> str:
     said = text.strip()
     return "" if said == _EMPTY else said
-
-
-def _tokens(tokens: str | None) -> str:
-    return f"{tokens} tokens" if tokens else ""

@@ -81,21 +81,17 @@ def with_whole_groups(entries: Iterable[Entry]) -> tuple[Entry, ...]:
 
     Results without a call are dropped; calls without a result (a run that was killed) get one that says so."""
     whole: list[Entry] = []
-    for speech, results in _groups(entries):
-        whole.append(speech)
-        whole.extend(results.get(call.id) or _lost(call.id, speech) for call in speech.tool_calls)
-    return tuple(whole)
-
-
-def _groups(entries: Iterable[Entry]) -> Iterable[tuple[Entry, dict[str, Entry]]]:
-    """Yield each entry that is no result, with the results that follow it by call id (ids repeat between turns)."""
+    # Each entry that is no result, with the results that follow it by call id (ids repeat between turns).
     groups: list[tuple[Entry, dict[str, Entry]]] = []
     for entry in entries:
         if entry.role is not Role.TOOL:
             groups.append((entry, {}))
         elif groups:
             groups[-1][1][entry.tool_call_id] = entry
-    return groups
+    for speech, results in groups:
+        whole.append(speech)
+        whole.extend(results.get(call.id) or _lost(call.id, speech) for call in speech.tool_calls)
+    return tuple(whole)
 
 
 def as_prompt(entries: Iterable[Entry]) -> tuple[PromptMessage, ...]:

@@ -70,7 +70,21 @@ class Summarizer:
         `StoreUnavailable`."""
         try:
             async with asyncio.timeout(limits.COMPACTION_TIMEOUT_S):
-                return await self._whole(wanted)
+                lighter = compaction_plan.pruned(wanted.entries, kept=0)
+                scrub = self.scrubber.for_chat(str(wanted.session.key)).scrub
+                lists = [wanted.entries, *([lighter] if lighter != list(wanted.entries) else [])]
+                attempts = [compaction_plan.material(entries, scrub) for entries in lists]
+                room = self._room(wanted, wanted.prior)
+                for lines in attempts:
+                    if compaction_plan.size_of(lines) <= room:
+                        try:
+                            return await self._alone(wanted, lines)
+                        except ContextTooLong:
+                            room = min(room, compaction_plan.size_of(lines) // 2)
+                try:
+                    return await self._in_chunks(wanted, attempts[-1], room)
+                except ContextTooLong:
+                    return await self._without_middle(wanted, attempts[-1], room)
         except ContextTooLong as error:
             raise NoSummary("the material is too long for the model, even without its middle") from error
         except BudgetSpent:
@@ -79,23 +93,6 @@ class Summarizer:
             raise NoSummary(str(error)) from error
         except TimeoutError as error:
             raise NoSummary("the time for it is over") from error
-
-    async def _whole(self, wanted: SummaryOrder) -> CleanText:
-        lighter = compaction_plan.pruned(wanted.entries, kept=0)
-        scrub = self.scrubber.for_chat(str(wanted.session.key)).scrub
-        lists = [wanted.entries, *([lighter] if lighter != list(wanted.entries) else [])]
-        attempts = [compaction_plan.material(entries, scrub) for entries in lists]
-        room = self._room(wanted, wanted.prior)
-        for lines in attempts:
-            if compaction_plan.size_of(lines) <= room:
-                try:
-                    return await self._alone(wanted, lines)
-                except ContextTooLong:
-                    room = min(room, compaction_plan.size_of(lines) // 2)
-        try:
-            return await self._in_chunks(wanted, attempts[-1], room)
-        except ContextTooLong:
-            return await self._without_middle(wanted, attempts[-1], room)
 
     async def _in_chunks(self, wanted: SummaryOrder, lines: Sequence[CleanText], room: int) -> CleanText:
         """Summarize chunk after chunk, each with the summary of all before it. A refused chunk is halved."""

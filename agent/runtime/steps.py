@@ -11,7 +11,7 @@ from typing import Final
 
 import structlog
 
-from agent.engine import Joined, PromptWindow, Turn
+from agent.engine import PromptWindow, Turn
 from agent.limits import OUTPUT_RAISED, ROUND_TIMEOUT_S
 from agent.models.client import ModelClient
 from agent.models.metering import usage_of, usage_unanswered
@@ -111,7 +111,11 @@ class Steps:
                 self._note(turn, context, messages, block(shown))
             if context.suspension is not None and context.suspension.barrier is not None:
                 return
-            _let_in(turn, messages, await turn.join())
+            newcomers = await turn.join()
+            if newcomers:
+                (told,) = as_prompt([newcomer.entry for newcomer in newcomers])
+                _tell(messages, told.text, told.images)
+                turn.entries.extend(newcomer.entry for newcomer in newcomers)
             messages[:] = await window.condensed(turn.entries, counted=turn.prompt_tokens) or messages
         self._note(turn, context, messages, PROMPTS.wrap_up)
         spoken = await self._speak(turn, context, model, system, messages, window, tools=())
@@ -166,10 +170,14 @@ class Steps:
         if cut.answer.calls or cut.text:
             note = _SHORTER if cut.answer.calls else _GO_ON
             told = (PromptMessage(Role.ASSISTANT, cut.text or _CALL_LOST), PromptMessage(Role.USER, note))
+        facts = self.client.facts(request.model)
+        had = cut.answer.tokens.completion
+        left = facts.context_window - cut.answer.tokens.prompt - 2 * had if facts.context_window else facts.output_max
+        more = min(OUTPUT_RAISED * had, facts.output_max, left)
         again = replace(
             request,
             messages=(*request.messages, *told),
-            completion_tokens_max=self._more(request.model, cut.answer),
+            completion_tokens_max=more if more > had else None,
             bill=CallCost(),
         )
         _log.info(
@@ -183,15 +191,6 @@ class Steps:
         except ModelError as error:
             _log.warning("model.not_gone_on", reason=f"{type(error).__name__}: {error}")
             return cut
-
-    def _more(self, model: str, cut: ModelAnswer) -> int | None:
-        """Compute a larger limit for the answer, as far as the model and its window allow; None: there is no larger
-        one."""
-        facts = self.client.facts(model)
-        had = cut.tokens.completion
-        left = facts.context_window - cut.tokens.prompt - 2 * had if facts.context_window else facts.output_max
-        more = min(OUTPUT_RAISED * had, facts.output_max, left)
-        return more if more > had else None
 
     def _keep_speech(self, turn: Turn, context: ToolContext, messages: list[PromptMessage], spoken: _Spoken) -> None:
         now_ms = self.clock.now_ms()
@@ -278,14 +277,6 @@ def _marked(spoken: _Spoken, turn: Turn, context: ToolContext) -> _Spoken:
 def _clean_call(call: RequestedCall, scrubber: Scrubber) -> ToolCall:
     """Clean a call with its name and id, because a model wrote these too."""
     return ToolCall(scrubber.scrub(call.id), scrubber.scrub(call.name), cleaned(call.arguments, scrubber.scrub))
-
-
-def _let_in(turn: Turn, messages: list[PromptMessage], newcomers: Sequence[Joined]) -> None:
-    """Add the newcomers as one user message to the prompt, and as an entry each to the turn."""
-    if newcomers:
-        (told,) = as_prompt([newcomer.entry for newcomer in newcomers])
-        _tell(messages, told.text, told.images)
-        turn.entries.extend(newcomer.entry for newcomer in newcomers)
 
 
 def _tell(messages: list[PromptMessage], text: CleanText, images: tuple[Image, ...] = ()) -> None:

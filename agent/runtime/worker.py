@@ -155,31 +155,28 @@ class Worker:
         keepers = (self._watch_cancels, self._show_activity, *self._beside)
         async with asyncio.TaskGroup() as group:
             keeping = [group.create_task(keep()) for keep in keepers]
-            await self._claim_until(stopped, beat)
+            wait_s = 0.0
+            while not stopped.done():
+                free = self._concurrency - len(self._runs)
+                if free <= 0:
+                    self._slot_freed.clear()
+                    await self._slot_freed.wait()
+                    wait_s = 0.0
+                    continue
+                if not await self._answering.has_store():
+                    await asyncio.sleep(_STORE_RETRY_S)
+                    continue
+                try:
+                    wait_s = await self._claim(free, beat, stopped, wait_s)
+                except BusError as error:
+                    _log.warning("worker.claim_failed", reason=str(error))
+                    await asyncio.sleep(_BUS_RETRY_S)
+                    wait_s = 0.0
             await self._finish()
             for task in keeping:
                 task.cancel()
 
     # --- claiming
-
-    async def _claim_until(self, stopped: asyncio.Task[Any], beat: LeaseClock) -> None:
-        wait_s = 0.0
-        while not stopped.done():
-            free = self._concurrency - len(self._runs)
-            if free <= 0:
-                self._slot_freed.clear()
-                await self._slot_freed.wait()
-                wait_s = 0.0
-                continue
-            if not await self._answering.has_store():
-                await asyncio.sleep(_STORE_RETRY_S)
-                continue
-            try:
-                wait_s = await self._claim(free, beat, stopped, wait_s)
-            except BusError as error:
-                _log.warning("worker.claim_failed", reason=str(error))
-                await asyncio.sleep(_BUS_RETRY_S)
-                wait_s = 0.0
 
     async def _claim(self, free: int, beat: LeaseClock, stopped: asyncio.Task[Any], wait_s: float) -> float:
         """Start a run for each lane that is ready, waiting up to `wait_s` for one unless the process stops; how long to

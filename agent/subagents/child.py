@@ -285,28 +285,25 @@ class Child:
     def live(self) -> Never:
         """Live. What cannot be helped becomes an `error` frame with the name of its class."""
         try:
-            self._live()
+            init = self._first()
+            if init.protocol != protocol.PROTOCOL:
+                self._end(protocol.FailedFrame(Reason.PROTOCOL.of(protocol.PROTOCOL)))
+            home = Path(init.workspace) if init.workspace else None
+            threads = ToolThreads()
+            own = OwnTools(init.tools, home, threads)
+            confinement = confine_this_process(home, own.write, init.confinement)
+            asking = ParentLink(self._pipes.send, own, [tool.name for tool in init.tools], pass_over=self._pass_over)
+            # The threads start after the confinement, which holds only what was started in it, and before the limits,
+            # which may allow no more of them.
+            threads.stand(TOOLS_PARALLEL_MAX)
+            is_ready = threading.Event()
+            threading.Thread(target=self._listen, args=[asking, is_ready], daemon=True).start()
+            restrain(init.limits)
+            self._pipes.send(protocol.ReadyFrame(os.getpid(), confinement))
+            is_ready.set()
+            self._work(Rounds(init), asking)
         except Exception as error:  # noqa: BLE001 - the root of the process: its parent is told, and it ends
             self._end(_raised(error))
-
-    def _live(self) -> Never:
-        init = self._first()
-        if init.protocol != protocol.PROTOCOL:
-            self._end(protocol.FailedFrame(Reason.PROTOCOL.of(protocol.PROTOCOL)))
-        home = Path(init.workspace) if init.workspace else None
-        threads = ToolThreads()
-        own = OwnTools(init.tools, home, threads)
-        confinement = confine_this_process(home, own.write, init.confinement)
-        asking = ParentLink(self._pipes.send, own, [tool.name for tool in init.tools], pass_over=self._pass_over)
-        # The threads start after the confinement, which holds only what was started in it, and before the limits,
-        # which may allow no more of them.
-        threads.stand(TOOLS_PARALLEL_MAX)
-        is_ready = threading.Event()
-        threading.Thread(target=self._listen, args=[asking, is_ready], daemon=True).start()
-        restrain(init.limits)
-        self._pipes.send(protocol.ReadyFrame(os.getpid(), confinement))
-        is_ready.set()
-        self._work(Rounds(init), asking)
 
     def _first(self) -> protocol.InitFrame:
         """Read the first frame of the parent. If the parent goes away before, there is nothing to report to."""

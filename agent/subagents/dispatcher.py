@@ -63,7 +63,21 @@ class SubagentFactory:
         self._asked_last_ms = max(self.clock.now_ms(), self._asked_last_ms + 1)
         asked_at_ms = self._asked_last_ms
         sub_type = await self._checked(context, order, mode)
-        task = self._task(context, order, mode, asked_at_ms)
+        task = SubTask(
+            id=self.clock.code(limits.SUBAGENT_ID_CHARS),
+            session_id=self.clock.new_id(),
+            parent_session_id=context.call_origin.session_id,
+            key=context.key,
+            turn_id=context.turn_id,
+            sub_type=order.sub_type,
+            label=self._label(context, order),
+            prompt=order.prompt,
+            mode=mode,
+            depth=context.call_origin.depth + 1,
+            created_at_ms=asked_at_ms,
+            parent_task_id=context.call_origin.task_id,
+            worker_id=self.registry.worker_id,
+        )
         own = child_context(context, sub_type, session_id=task.session_id, task_id=task.id)
         if mode is TaskMode.BACKGROUND:
             own = replace(own, permit=partial(self._permit, task.id, context), fence=0)  # it is no part of any run
@@ -129,23 +143,6 @@ class SubagentFactory:
         ):
             raise OrderRefused(NoSubAgent.CROWDED)
         return types[order.sub_type]
-
-    def _task(self, context: ToolContext, order: SubOrder, mode: TaskMode, asked_at_ms: int) -> SubTask:
-        return SubTask(
-            id=self.clock.code(limits.SUBAGENT_ID_CHARS),
-            session_id=self.clock.new_id(),
-            parent_session_id=context.call_origin.session_id,
-            key=context.key,
-            turn_id=context.turn_id,
-            sub_type=order.sub_type,
-            label=self._label(context, order),
-            prompt=order.prompt,
-            mode=mode,
-            depth=context.call_origin.depth + 1,
-            created_at_ms=asked_at_ms,
-            parent_task_id=context.call_origin.task_id,
-            worker_id=self.registry.worker_id,
-        )
 
     def _label(self, context: ToolContext, order: SubOrder) -> CleanText:
         """Put the label on one line and scrub it once more: a joined line may hold a secret that its two

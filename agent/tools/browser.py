@@ -301,7 +301,22 @@ class Chromium:
         self._stack = AsyncExitStack()
         try:
             async with asyncio.timeout(limits.BROWSER_START_S):
-                self._browser = await self._start()
+                from playwright.async_api import async_playwright  # noqa: PLC0415 - an extra, and slow to load
+
+                home = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="trivet-browser-"))
+                port = await self._stack.enter_async_context(forward_proxy(self._reach))
+                driver = await self._stack.enter_async_context(async_playwright())
+                browser = await driver.chromium.launch(
+                    executable_path=self._path,
+                    chromium_sandbox=self._is_sandboxed,
+                    args=[f"--proxy-server=http://127.0.0.1:{port}", *_ARGUMENTS],
+                    env={"PATH": _PATH, "HOME": home, "LANG": "C.UTF-8"},  # ours holds keys and tokens
+                    handle_sigint=False,
+                    handle_sigterm=False,
+                    handle_sighup=False,
+                )
+                self._stack.push_async_callback(browser.close)
+                self._browser = browser
         except asyncio.CancelledError:
             await self.close()
             raise
@@ -310,24 +325,6 @@ class Chromium:
             await self.close()
             raise ToolError("Chromium does not start here" + _HINT * self._is_sandboxed) from error
         return self._browser
-
-    async def _start(self) -> Browser:
-        from playwright.async_api import async_playwright  # noqa: PLC0415 - an extra, and slow to load
-
-        home = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="trivet-browser-"))
-        port = await self._stack.enter_async_context(forward_proxy(self._reach))
-        driver = await self._stack.enter_async_context(async_playwright())
-        browser = await driver.chromium.launch(
-            executable_path=self._path,
-            chromium_sandbox=self._is_sandboxed,
-            args=[f"--proxy-server=http://127.0.0.1:{port}", *_ARGUMENTS],
-            env={"PATH": _PATH, "HOME": home, "LANG": "C.UTF-8"},  # ours holds keys and tokens
-            handle_sigint=False,
-            handle_sigterm=False,
-            handle_sighup=False,
-        )
-        self._stack.push_async_callback(browser.close)
-        return browser
 
     async def _forget_idle(self) -> None:
         now_s = self._clock.monotonic_s()

@@ -124,7 +124,10 @@ class AdmissionControl:
             view = await self._access.view(owner, levels)
         admittance = admittance_by(view)
         if admittance is Admittance.ADMITTED:
-            _remember(self._paces, owner, self._pace(owner, view))
+            role = self._policy.role_of(owner, view.granted) or GrantRole.GUEST
+            configured, decided = self._rate_of(role), said_of(owner, role, view.limits).per_minute
+            messages = configured if decided is None else replace(configured, per_minute=decided)
+            _remember(self._paces, owner, AuthorRates(messages, self._command_rate_of(role)))
         else:
             self._paces.pop(owner, None)
         return Judgement(admittance, view.shown, self._policy.role_of(owner, view.granted) is GrantRole.ADMIN)
@@ -144,12 +147,6 @@ class AdmissionControl:
     def _pace_of(self, incoming: Incoming) -> AuthorRates:
         known = self._paces.get(SessionKey(incoming.channel, incoming.user_id))
         return known or AuthorRates(self._rate_of(GrantRole.GUEST), self._command_rate_of(GrantRole.GUEST))
-
-    def _pace(self, owner: SessionKey, view: AccessView) -> AuthorRates:
-        role = self._policy.role_of(owner, view.granted) or GrantRole.GUEST
-        configured, decided = self._rate_of(role), said_of(owner, role, view.limits).per_minute
-        messages = configured if decided is None else replace(configured, per_minute=decided)
-        return AuthorRates(messages, self._command_rate_of(role))
 
     def taken(self, incoming: Incoming) -> None:
         """Note that the message is on the bus."""

@@ -230,7 +230,8 @@ class AnswerStream:
         if cadence is not None:
             await self._rest(cadence.first_after_s)
         while cadence is not None and not self._over.is_set():
-            if not self._is_due(cadence):
+            has_news = self._is_behind or has_grown(self._told, self._draft.text, chars_min=cadence.chars_min)
+            if not (has_news or self._fades_in_s(cadence) <= 0):
                 await self._until_changed(cadence)
                 continue
             await self._rest(lane_lock.free_at_s - _now_s())
@@ -238,10 +239,6 @@ class AnswerStream:
                 if not self._over.is_set():
                     await self._go_on(lane_lock, cadence)
             cadence = self._adapter.cadence(self._draft.address)
-
-    def _is_due(self, cadence: StreamCadence) -> bool:
-        has_news = self._is_behind or has_grown(self._told, self._draft.text, chars_min=cadence.chars_min)
-        return has_news or self._fades_in_s(cadence) <= 0
 
     def _fades_in_s(self, cadence: StreamCadence) -> float:
         """Return how long the text shown stays: for ever, if it was not shown or does not fade."""
@@ -289,7 +286,22 @@ class AnswerStream:
                 self._refusals = 0
                 lane_lock.pace = lane_lock.pace.taken()
         except errors.DeliveryError as error:
-            await self._learn(error, address, lane_lock)
+            log.info("%s: the draft of %s: %s", self._adapter.name, self._draft.reply_id, error)
+            match error:
+                case errors.RateLimited():
+                    lane_lock.pace = lane_lock.pace.refused()
+                    lane_lock.free_at_s = _now_s() + error.retry_after_s
+                    await self._parts.health.learn(error, address)
+                case errors.AddressMoved():
+                    await self._parts.health.learn(error, address)
+                case errors.SendFailed() | errors.OutcomeUnknown():
+                    pass
+                case errors.CredentialsRejected():
+                    self.end()
+                case _:
+                    self._refusals += 1
+            if self._refusals >= REFUSALS_MAX:
+                self.end()
         except Exception:  # named boundary, delivery attempt: a draft is never worth a failure
             log.exception("%s: the draft of %s cannot be shown", self._adapter.name, self._draft.reply_id)
             self.end()
@@ -306,24 +318,6 @@ class AnswerStream:
 
     async def _may_spend(self, address: ReplyAddress) -> bool:
         return await self._parts.pacer.may_spend(self._adapter.budgets(address), Urgency.EDIT)
-
-    async def _learn(self, error: errors.DeliveryError, address: ReplyAddress, lane_lock: LaneLock) -> None:
-        log.info("%s: the draft of %s: %s", self._adapter.name, self._draft.reply_id, error)
-        match error:
-            case errors.RateLimited():
-                lane_lock.pace = lane_lock.pace.refused()
-                lane_lock.free_at_s = _now_s() + error.retry_after_s
-                await self._parts.health.learn(error, address)
-            case errors.AddressMoved():
-                await self._parts.health.learn(error, address)
-            case errors.SendFailed() | errors.OutcomeUnknown():
-                pass
-            case errors.CredentialsRejected():
-                self.end()
-            case _:
-                self._refusals += 1
-        if self._refusals >= REFUSALS_MAX:
-            self.end()
 
     async def _show_draft(self, address: ReplyAddress, chunk: AnyChunk, *, at: int) -> None:
         """Show the draft; of a text longer than one message, the end is shown, where it grows."""

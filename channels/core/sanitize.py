@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 
 from channels.core.message import FileReference, Incoming
 from gateway.contracts.ids import SessionScope
-from gateway.contracts.messages import Attachment, CleanText, Finding, InboundMessage, Quote, RemovedSecrets, clipped
+from gateway.contracts.messages import Attachment, CleanText, InboundMessage, Quote, clipped
 from gateway.contracts.ports import Clock
 from gateway.limits import AUTHOR_NAME_CHARS_MAX, ENVELOPE_BYTES_MAX, INBOUND_CHARS_MAX
 from gateway.scrub import Scrubbed, Scrubber, removed_secrets
@@ -200,6 +200,7 @@ class Sanitizer:
         text, found = scrub_after(scrubber.for_person(), ending, incoming.text)
         bounded = fit(text)
         file_names = _file_names(incoming.attachments, scrubber)
+        in_names = removed_secrets(finding for name in file_names for finding in name.findings)
         return InboundMessage(
             id=incoming.id,
             key=key,
@@ -211,7 +212,7 @@ class Sanitizer:
             sent_at_ms=incoming.sent_at_ms or self._clock.now_ms(),
             received_at_ms=incoming.edited_at_ms or self._clock.now_ms(),  # an edit that comes twice is one
             attachments=_attachments(incoming.attachments, file_names, scrubber),
-            removed=_removed(found, file_names),
+            removed=(*removed_secrets(found), *in_names),
             language=self._language or _language(incoming.language),
             quotes=fitting(_with_files(quoted(incoming, scrubber, self._names), incoming, scrubber)),
             place=() if key.place else incoming.place,
@@ -223,12 +224,6 @@ class Sanitizer:
 
 def _file_names(files: Sequence[FileReference], scrubber: Scrubber) -> list[Scrubbed]:
     return [scrubber.examine(file.name) for file in files]
-
-
-def _removed(found: Sequence[Finding], file_names: Sequence[Scrubbed]) -> tuple[RemovedSecrets, ...]:
-    """Count what the author is told of: how many of each kind, in the text and in the names of files."""
-    in_names = removed_secrets(finding for name in file_names for finding in name.findings)
-    return (*removed_secrets(found), *in_names)
 
 
 def _attachments(

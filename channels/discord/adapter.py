@@ -374,7 +374,10 @@ class DiscordAdapter(adapter.ConnectedAdapter):
     async def _found(
         self, target: DiscordTarget, chunk: DiscordPart, *, send_id: str, since_ms: int
     ) -> tuple[str, ...] | None:
-        me, nonce = self._my_id(), sending.nonce_of(send_id)
+        user = self._client().user
+        if user is None:
+            raise SendFailed("not connected to Discord")
+        me, nonce = user.id, sending.nonce_of(send_id)
         return await sending.find_message(self._place(target), target, chunk, me=me, nonce=nonce, since_ms=since_ms)
 
     async def fetch(self, reference: str, *, bytes_max: int) -> FetchedFile:
@@ -420,12 +423,6 @@ class DiscordAdapter(adapter.ConnectedAdapter):
         if client is None:
             raise SendFailed("not connected to Discord")
         return client
-
-    def _my_id(self) -> int:
-        user = self._client().user
-        if user is None:
-            raise SendFailed("not connected to Discord")
-        return user.id
 
     def _cut_calls(self) -> None:
         """Cut off the calls over a client that is being closed: they hear no answer any more, so their outcome is

@@ -24,7 +24,7 @@ from channels.markdown.layout import (
     weave,
 )
 from channels.markdown.parse import parse
-from channels.markdown.tree import Blocks, Fence, Mark, TextRun, plain_text
+from channels.markdown.tree import Blocks, Mark, TextRun, plain_text
 from gateway.contracts.messages import Choice, CleanText
 
 CONTENT_CHARS_MAX: Final = 1950  # of 2000 code points
@@ -108,17 +108,14 @@ def _content(lines: Sequence[TextLine]) -> str:
 def _written(line: TextLine) -> Iterator[str]:
     prefix = "> " if line.is_quoted else ""
     if line.fence:
-        for text in _fence_lines(line.fence):
+        fence = line.fence
+        body = fence.text.replace("```", f"`{ZERO_WIDTH_SPACE}`{ZERO_WIDTH_SPACE}`")
+        for text in [f"```{fence.language}", *body.split("\n"), "```"]:
             yield prefix + text
     elif 0 < line.level <= HEADING_LEVEL_MAX and not line.lead:
         yield f"{prefix}{'#' * line.level} {_woven(line, frozenset())}"
     else:
         yield prefix + line.lead + _woven(line, frozenset({Mark.BOLD}) if line.level else frozenset())
-
-
-def _fence_lines(fence: Fence) -> list[str]:
-    body = fence.text.replace("```", f"`{ZERO_WIDTH_SPACE}`{ZERO_WIDTH_SPACE}`")
-    return [f"```{fence.language}", *body.split("\n"), "```"]
 
 
 def _woven(line: TextLine, more: frozenset[Mark]) -> str:

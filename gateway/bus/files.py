@@ -86,7 +86,21 @@ class Files:
         wished = shard.keys.wished(wanted.channel)
         await _push(shard, wished, _entry(wanted), ("LTRIM", wished, -limits.ATTACHMENT_WISHES_MAX, -1))
         try:
-            return await _gather(shard, wanted)
+            file: _Arriving | None = None
+            while file is None or not file.is_whole:
+                element = await shard.pop(shard.keys.pieces(wanted.ticket), wait_s=limits.ATTACHMENT_SILENCE_S)
+                if element is None:
+                    return None
+                kind, body = element[:1], element[1:]
+                if kind == _REFUSED:
+                    raise FileRefused(body.decode())
+                if kind == _HEAD:
+                    file = _Arriving.announced(body)
+                elif kind == _PIECE:
+                    if file is None or not file.take(body):
+                        return None  # a server that took over had not heard of all of it
+                    await _push(shard, shard.keys.taken(wanted.ticket), b"1")
+            return FetchedFile(file.name, file.media_type, bytes(file.content))
         finally:
             await shard.pool.transaction([
                 ("LREM", wished, 0, _entry(wanted)),
@@ -169,25 +183,6 @@ class Vault:
     def _vault(self, key: SessionKey) -> tuple[Shard, str]:
         shard = self._shards.of(key)
         return shard, shard.keys.vault(str(key.owner))
-
-
-async def _gather(shard: Shard, wanted: WantedAttachment) -> FetchedFile | None:
-    """Collect what comes for this ticket, until it is whole or nothing comes any more."""
-    file: _Arriving | None = None
-    while file is None or not file.is_whole:
-        element = await shard.pop(shard.keys.pieces(wanted.ticket), wait_s=limits.ATTACHMENT_SILENCE_S)
-        if element is None:
-            return None
-        kind, body = element[:1], element[1:]
-        if kind == _REFUSED:
-            raise FileRefused(body.decode())
-        if kind == _HEAD:
-            file = _Arriving.announced(body)
-        elif kind == _PIECE:
-            if file is None or not file.take(body):
-                return None  # a server that took over had not heard of all of it
-            await _push(shard, shard.keys.taken(wanted.ticket), b"1")
-    return FetchedFile(file.name, file.media_type, bytes(file.content))
 
 
 async def _push(shard: Shard, key: str, element: bytes, *more: Command) -> None:

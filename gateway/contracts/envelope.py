@@ -132,12 +132,7 @@ def _inbound(message: messages.InboundMessage) -> dict[str, Any]:
         "received_at_ms": message.received_at_ms,
         "attachments": [_attachment(attachment) for attachment in message.attachments],
         "removed": [{"kind": removed.kind, "count": removed.count} for removed in message.removed],
-    } | _said_of_some(message)
-
-
-def _said_of_some(message: messages.InboundMessage) -> dict[str, Any]:
-    """Name what most messages do not have."""
-    return (
+    } | (
         ({"language": message.language} if message.language else {})
         | ({"quotes": [_quote(quote) for quote in message.quotes]} if message.quotes else {})
         | ({"place": list(message.place)} if message.place else {})

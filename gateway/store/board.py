@@ -263,15 +263,11 @@ def settle(connection: Connection, barrier_id: str, key: str) -> None:
 def due(connection: Connection, *, limit: int, without: Collection[SessionKey]) -> list[subagents.Wake]:
     """Return every wake that is settled, oldest first, but for these lanes."""
     left_out = [str(key) for key in without]
-    found = [*_of_barriers(connection, left_out), *_of_single(connection, left_out, limit=limit)]
-    return sorted(found, key=lambda wake: (max(task.finished_at_ms for task in wake.tasks), wake.id))[: max(limit, 0)]
-
-
-def _of_barriers(connection: Connection, without: Sequence[str]) -> list[subagents.Wake]:
     by_barrier: dict[str, list[sa.Row[Any]]] = {}
-    for row in connection.execute(_OF_BARRIERS, {"without": without}):
+    for row in connection.execute(_OF_BARRIERS, {"without": left_out}):
         by_barrier.setdefault(row.barrier_id, []).append(row)
-    return [_of_barrier(rows) for rows in by_barrier.values()]
+    found = [*[_of_barrier(rows) for rows in by_barrier.values()], *_of_single(connection, left_out, limit=limit)]
+    return sorted(found, key=lambda wake: (max(task.finished_at_ms for task in wake.tasks), wake.id))[: max(limit, 0)]
 
 
 def _of_barrier(rows: Sequence[sa.Row[Any]]) -> subagents.Wake:

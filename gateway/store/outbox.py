@@ -132,7 +132,19 @@ def notice(connection: engine.Connection, reply_id: str) -> tuple[SessionKey, me
     if row := connection.execute(_OF_NO_TURN, {"reply": reply_id}).one_or_none():
         return SessionKey.parse(row.key), to_progress(row)
     if row := connection.execute(_RECEIPT, {"reply": reply_id}).one_or_none():
-        return SessionKey.parse(row.key), receipt_progress(row)
+        # A row of `deliveries` alone: nobody wrote down when the reply was made.
+        return SessionKey.parse(row.key), messages.DeliveryProgress(
+            reply_id=row.reply_id,
+            turn_id="",
+            channel=row.channel,
+            created_at_ms=0,
+            state=messages.DeliveryState(row.state),
+            chunks_sent=len(json.loads(row.platform_ids)),
+            chunks=row.chunks,
+            attempts=row.attempts,
+            reason=messages.CleanText(row.reason),
+            updated_at_ms=row.updated_at_ms,
+        )
     return None
 
 
@@ -292,22 +304,6 @@ def to_progress(row: Row[Any]) -> messages.DeliveryProgress:
         chunks=row.chunks or 0,
         attempts=row.attempts or 0,
         reason=messages.CleanText(row.reason or ""),
-        updated_at_ms=row.updated_at_ms,
-    )
-
-
-def receipt_progress(row: Row[Any]) -> messages.DeliveryProgress:
-    """Read a row of `deliveries` alone: nobody wrote down when the reply was made."""
-    return messages.DeliveryProgress(
-        reply_id=row.reply_id,
-        turn_id="",
-        channel=row.channel,
-        created_at_ms=0,
-        state=messages.DeliveryState(row.state),
-        chunks_sent=len(json.loads(row.platform_ids)),
-        chunks=row.chunks,
-        attempts=row.attempts,
-        reason=messages.CleanText(row.reason),
         updated_at_ms=row.updated_at_ms,
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Executable, Row, Select, and_, bindparam, func, or_, select, update
+from sqlalchemy import Executable, Row, Select, and_, bindparam, func, or_, select, update
 
 from gateway.contracts.errors import StoreError
 from gateway.contracts.ids import SessionKey
@@ -80,16 +80,6 @@ def current_session(connection: Connection, key: SessionKey) -> Session | None:
     """Return the session that the next message of `key` will join."""
     row = connection.execute(_CURRENT, {"k": str(key)}).one_or_none()
     return None if row is None else to_session(row, current_id=row.id, language=row.language)
-
-
-def _is_of_channel(channel: str) -> ColumnElement[bool]:
-    """Match sessions of a channel. A person's conversation has the platform of its key, of which there may be several
-    workspaces."""
-    own = or_(
-        sessions.c.key.startswith(f"{channel}:", autoescape=True),
-        sessions.c.key.startswith(f"{channel}.", autoescape=True),
-    )
-    return or_(sessions.c.channel == channel, and_(_IS_CONVERSATION, own))
 
 
 @dataclass(frozen=True, slots=True)
@@ -498,7 +488,12 @@ class SessionStore(Aggregate):
         if parent_session_id is not None:
             statement = statement.where(sessions.c.parent_session_id == parent_session_id)
         if channel is not None:
-            statement = statement.where(_is_of_channel(channel))
+            # A person's conversation has the platform of its key, of which there may be several workspaces.
+            own = or_(
+                sessions.c.key.startswith(f"{channel}:", autoescape=True),
+                sessions.c.key.startswith(f"{channel}.", autoescape=True),
+            )
+            statement = statement.where(or_(sessions.c.channel == channel, and_(_IS_CONVERSATION, own)))
         statement = search.narrow(statement)
         return [
             to_session(row, current_id=row.current_id, language=row.language)

@@ -205,13 +205,6 @@ def _close_turn(insert: InsertInto) -> Executable:
 _consume: Final = insert_new(consumed)
 
 
-def consume(connection: Connection, message_ids: Sequence[str], *, turn_id: str, now_ms: int) -> None:
-    """Note that these messages are answered, for ever."""
-    rows = [{"message_id": id_, "turn_id": turn_id, "consumed_at_ms": now_ms} for id_ in dict.fromkeys(message_ids)]
-    if rows:
-        connection.execute(_consume(connection), rows)
-
-
 def _give_up(
     connection: Connection, message_id: str, *, turn_id: str, reference: str, letter_id: str, now_ms: int
 ) -> None:
@@ -245,7 +238,11 @@ def _write(connection: Connection, done: TurnCommit, *, now_ms: int) -> Row[Any]
             for entry in numbered
         ],
     )
-    consume(connection, done.consumed, turn_id=done.turn_id, now_ms=now_ms)
+    rows = [
+        {"message_id": id_, "turn_id": done.turn_id, "consumed_at_ms": now_ms} for id_ in dict.fromkeys(done.consumed)
+    ]
+    if rows:
+        connection.execute(_consume(connection), rows)
     sessions.write_usage(connection, done.usage, session_id=done.session_id, turn_id=done.turn_id, now_ms=now_ms)
     outbox.put_replies(connection, done.outbox)
     outbox.put_files(connection, done.key, done.contents)

@@ -133,31 +133,27 @@ class Inbox:
         of_chat = self._scrubber.for_chat(str(message.key))
         name = of_chat.scrub(safe_name(attachment.name))
         try:
-            return await self._taken(message, attachment, name, of_chat)
+            every = (*message.attachments, *(file for quote in message.quotes for file in quote.attachments))
+            if every.index(attachment) >= self._settings.per_message_max:
+                raise FileRefused(ONE_TOO_MANY)
+            bytes_max = self._bytes_max(attachment.kind)
+            if attachment.size_bytes is not None and attachment.size_bytes > bytes_max:
+                raise FileRefused(too_large(bytes_max))
+            workspace = self._workspaces.of(message.key)
+            path = of_chat.scrub(f"{FOLDER}/{_mark(message, attachment)}-{name}")
+            content = await asyncio.to_thread(_found, workspace, path, bytes_max)
+            if content is None:
+                await asyncio.to_thread(_check_room, workspace, attachment.size_bytes or 0)
+                content = (await self._fetched(message, attachment, bytes_max)).content
+                if not content:
+                    raise FileRefused(EMPTY)
+                if len(content) > bytes_max:
+                    raise FileRefused(too_large(bytes_max))
+                await asyncio.to_thread(_keep, workspace, path, content, bytes_max)
+            return KeptFile(path, name, media_type(name, content), content)
         except FileRefused as error:
             _log.info("attachment.refused", message=message.id, reason=str(error))
             return RefusedFile(name, of_chat.scrub(str(error)))
-
-    async def _taken(
-        self, message: InboundMessage, attachment: Attachment, name: CleanText, scrubber: Scrubber
-    ) -> KeptFile:
-        if _position(message, attachment) >= self._settings.per_message_max:
-            raise FileRefused(ONE_TOO_MANY)
-        bytes_max = self._bytes_max(attachment.kind)
-        if attachment.size_bytes is not None and attachment.size_bytes > bytes_max:
-            raise FileRefused(too_large(bytes_max))
-        workspace = self._workspaces.of(message.key)
-        path = scrubber.scrub(f"{FOLDER}/{_mark(message, attachment)}-{name}")
-        content = await asyncio.to_thread(_found, workspace, path, bytes_max)
-        if content is None:
-            await asyncio.to_thread(_check_room, workspace, attachment.size_bytes or 0)
-            content = (await self._fetched(message, attachment, bytes_max)).content
-            if not content:
-                raise FileRefused(EMPTY)
-            if len(content) > bytes_max:
-                raise FileRefused(too_large(bytes_max))
-            await asyncio.to_thread(_keep, workspace, path, content, bytes_max)
-        return KeptFile(path, name, media_type(name, content), content)
 
     async def _fetched(self, message: InboundMessage, attachment: Attachment, bytes_max: int) -> FetchedFile:
         for _ in range(ATTACHMENT_ASKED_MAX):
@@ -177,12 +173,6 @@ class Inbox:
                 return self._settings.audio_bytes_max
             case _:
                 return self._settings.file_bytes_max
-
-
-def _position(message: InboundMessage, attachment: Attachment) -> int:
-    """Find the position of a file among those of its message and its quotes."""
-    every = (*message.attachments, *(file for quote in message.quotes for file in quote.attachments))
-    return every.index(attachment)
 
 
 def _mark(message: InboundMessage, attachment: Attachment) -> str:

@@ -184,7 +184,14 @@ class Consolidation:
 
     async def _gather(self, boundary: Boundary) -> None:
         session = await self.store.sessions.by_id(boundary.session_id)
-        said = said_by_people(await self._entries(boundary))
+        entries: list[Entry] = []
+        after_seq = boundary.after_seq
+        while page := await self.store.transcript.page(boundary.session_id, after_seq=after_seq, limit=_PAGE):
+            entries += [entry for entry in page if entry.seq <= boundary.seq]
+            after_seq = page[-1].seq
+            if after_seq >= boundary.seq:
+                break
+        said = said_by_people(entries)
         if session is None or not said:
             return
         known = await self._known(boundary.key, said)
@@ -201,16 +208,6 @@ class Consolidation:
         words = "\n".join(words_in(entry.text) for entry in said if entry.role is Role.USER)
         related = await self.memory.recall(key, words[-limits.MEMORY_SAID_CHARS_MAX :], limit=limits.GATHER_RELATED_MAX)
         return list({fact.id: fact for fact in (*newest, *related)}.values())
-
-    async def _entries(self, boundary: Boundary) -> list[Entry]:
-        entries: list[Entry] = []
-        after_seq = boundary.after_seq
-        while page := await self.store.transcript.page(boundary.session_id, after_seq=after_seq, limit=_PAGE):
-            entries += [entry for entry in page if entry.seq <= boundary.seq]
-            after_seq = page[-1].seq
-            if after_seq >= boundary.seq:
-                break
-        return entries
 
     async def _ask(self, session: Session, messages: tuple[PromptMessage, ...]) -> Sequence[GatheredFact]:
         model = self.models.utility(session)

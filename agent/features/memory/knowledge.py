@@ -17,7 +17,7 @@ import structlog
 from agent import limits
 from agent.engine import Finished
 from agent.features.commands import CommandRequest, CommandRow
-from agent.models.requests import Embedder, EmbeddingAnswer, EmbeddingModel, EmbeddingRequest, ToolSpec
+from agent.models.requests import Embedder, EmbeddingModel, EmbeddingRequest, ToolSpec
 from agent.schema import object_schema, text_schema
 from agent.subagents.runs import SubagentStopper
 from agent.tokens import estimate_tokens
@@ -106,17 +106,14 @@ def _one_line(text: str, said: str) -> str:
     line = " ".join(text.split()).replace("<", "‹").replace(">", "›")
     if len(line) <= limits.MEMORY_LINE_CHARS_MAX:
         return line
-    start = max(_first_shared(line, said) - limits.MEMORY_LINE_CHARS_MAX // _BEFORE, 0)
+    theirs = sorted({word.casefold() for word in re.findall(r"\w{3,}", said)}, key=len, reverse=True)
+    lowered = line.lower()
+    start = max(
+        next((at for word in theirs if (at := lowered.find(word)) >= 0), 0) - limits.MEMORY_LINE_CHARS_MAX // _BEFORE, 0
+    )
     start = min(start, len(line) - limits.MEMORY_LINE_CHARS_MAX)
     cut = line[start : start + limits.MEMORY_LINE_CHARS_MAX]
     return f"{'…' if start else ''}{cut}{'…' if start + len(cut) < len(line) else ''}"
-
-
-def _first_shared(line: str, said: str) -> int:
-    """Find where the longest shared word first occurs in `line`; 0 if they share none."""
-    theirs = sorted({word.casefold() for word in re.findall(r"\w{3,}", said)}, key=len, reverse=True)
-    lowered = line.lower()
-    return next((at for word in theirs if (at := lowered.find(word)) >= 0), 0)
 
 
 def _day(at_ms: int) -> str:
@@ -165,27 +162,24 @@ class ChargedEmbedder:
                 clipped(text, limits.EMBEDDING_CHARS_MAX) for text in texts[at : at + limits.EMBEDDING_TEXTS_MAX]
             )
             answer = await self._inner.embed(EmbeddingRequest(self._model, key, page, limits.EMBEDDING_TIMEOUT_S))
-            await self._charge(key, answer)
+            now_ms = self._clock.now_ms()
+            usage = Usage(
+                key,
+                UsagePurpose.EMBEDDING,
+                self._model,
+                prompt_tokens=answer.tokens,
+                completion_tokens=0,
+                cost_usd=answer.cost_usd,
+                created_at_ms=now_ms,
+            )
+            try:
+                session = await self._store.sessions.current(key)
+                if session is not None:
+                    await self._store.sessions.charge([usage], session_id=session.id)
+            except StoreError as error:
+                _log.warning("embedding.cost_not_recorded", reason=str(error))
             vectors += answer.vectors
         return vectors
-
-    async def _charge(self, key: SessionKey, answer: EmbeddingAnswer) -> None:
-        now_ms = self._clock.now_ms()
-        usage = Usage(
-            key,
-            UsagePurpose.EMBEDDING,
-            self._model,
-            prompt_tokens=answer.tokens,
-            completion_tokens=0,
-            cost_usd=answer.cost_usd,
-            created_at_ms=now_ms,
-        )
-        try:
-            session = await self._store.sessions.current(key)
-            if session is not None:
-                await self._store.sessions.charge([usage], session_id=session.id)
-        except StoreError as error:
-            _log.warning("embedding.cost_not_recorded", reason=str(error))
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,8 +111,10 @@ class ScheduleService:
         """Add a schedule. `words` are those of the order: together with its cause they identify the schedule, so that a
         repeated turn does not add it twice."""
         _check(when, text, requester.role)
+        cause = requester.cause
+        # The id is the same in every attempt at the same turn: "in 30 minutes" counts from the first one.
         schedule = Schedule(
-            id=_schedule_id(requester.cause, words),
+            id="s_" + blake2b(f"{cause}\0{words}".encode("utf-8", "replace"), digest_size=10).hexdigest(),
             key=requester.key,
             address=requester.address,
             author_id=requester.author_id,
@@ -157,12 +159,6 @@ def _check(when: When, text: str, role: GrantRole) -> None:
                 "nothing can happen more often than {rule}", rule=texts.every_text(gap_min_s, words)
             )
         )
-
-
-def _schedule_id(cause: str, words: str) -> str:
-    """Derive an id that is the same in every attempt at the same turn: "in 30 minutes" counts from the first
-    attempt."""
-    return "s_" + blake2b(f"{cause}\0{words}".encode("utf-8", "replace"), digest_size=10).hexdigest()
 
 
 def _is_shown(schedule: Schedule, place: ReplyAddress | None) -> bool:
@@ -287,7 +283,23 @@ def remind_commands(
         return texts.created_text(schedule, asked.words, is_zone_known=is_zone_known)
 
     async def heartbeat(asked: CommandRequest) -> str:
-        return await _heartbeat(service, asked, minutes=heartbeat_minutes)
+        minutes = heartbeat_minutes
+        words = asked.words
+        if not minutes:
+            return words.say("The heartbeat is off: the operator can allow it with `schedules.heartbeat_minutes`.")
+        if asked.role is not GrantRole.ADMIN:
+            return words.say("Only an admin can switch the heartbeat on or off.")
+        if asked.argument.lower() not in ("on", "off"):
+            return words.say("Write /heartbeat on or /heartbeat off.")
+        before = await service.cancel_kind(asked.session.key.owner, ScheduleKind.HEARTBEAT)
+        if asked.argument.lower() == "off":
+            return words.say("The heartbeat is off.") if before else words.say("The heartbeat was not on.")
+        requester = requester_of(asked)
+        await service.order(requester, ScheduleKind.HEARTBEAT, f"every {minutes} minutes", PROMPTS.heartbeat)
+        return words.say(
+            "I shall look {rule} from now on, at your cost. /heartbeat off ends it.",
+            rule=texts.every_text(minutes * 60, words),
+        )
 
     async def reminder(asked: CommandRequest) -> CommandReply | str:
         if not is_firing(asked.message):
@@ -352,25 +364,6 @@ async def _cancel(service: ScheduleService, asked: CommandRequest, number: str) 
     if cancelled is None:
         return words.say("Nothing is scheduled under number {number}; /remind lists what is.", number=number[:9])
     return words.say("Cancelled: {text}", text=cancelled.text)
-
-
-async def _heartbeat(service: ScheduleService, asked: CommandRequest, *, minutes: int) -> str:
-    words = asked.words
-    if not minutes:
-        return words.say("The heartbeat is off: the operator can allow it with `schedules.heartbeat_minutes`.")
-    if asked.role is not GrantRole.ADMIN:
-        return words.say("Only an admin can switch the heartbeat on or off.")
-    if asked.argument.lower() not in ("on", "off"):
-        return words.say("Write /heartbeat on or /heartbeat off.")
-    before = await service.cancel_kind(asked.session.key.owner, ScheduleKind.HEARTBEAT)
-    if asked.argument.lower() == "off":
-        return words.say("The heartbeat is off.") if before else words.say("The heartbeat was not on.")
-    requester = requester_of(asked)
-    await service.order(requester, ScheduleKind.HEARTBEAT, f"every {minutes} minutes", PROMPTS.heartbeat)
-    return words.say(
-        "I shall look {rule} from now on, at your cost. /heartbeat off ends it.",
-        rule=texts.every_text(minutes * 60, words),
-    )
 
 
 # Fires what is due: each firing is a message of its owner, on the same queue as the owner's other messages.

@@ -175,7 +175,19 @@ class Sandbox:
         When this returns or raises, every process of the run is dead and reaped."""
         async with self._slots:
             room = await FolderAllowance.measured(workspace, QUOTA, share)
-            namespace = await self._start(program, workspace, environment, skills)
+            place = ("--bind", str(workspace), MOUNT, "--chdir", MOUNT)
+            shown = [("--ro-bind-try", str(folder), f"{SKILLS_MOUNT}/{name}") for name, folder in skills.items()]
+            arguments = (
+                *self._arguments,
+                *processes.variables(environment),
+                *place,
+                *chain.from_iterable(shown),
+                *processes.SEALED,
+            )
+            limited = ("/bin/bash", "-c", _LIMITS, "bash", *program)
+            namespace = await processes.start(
+                self._bwrap, arguments, limited, stderr=asyncio.subprocess.STDOUT, seccomp=self._filter
+            )
             process, output = namespace.process, Output()
             talking = asyncio.ensure_future(_talk(process, stdin, output))
             try:
@@ -184,23 +196,6 @@ class Sandbox:
                 await _kill(namespace, talking)
                 await room.leave()
             return ProgramOutcome(process.returncode or 0, output.text(), stopped)
-
-    async def _start(
-        self, program: Sequence[str], workspace: Path, environment: Mapping[str, str], skills: Mapping[str, Path]
-    ) -> processes.NamespaceTree:
-        place = ("--bind", str(workspace), MOUNT, "--chdir", MOUNT)
-        shown = [("--ro-bind-try", str(folder), f"{SKILLS_MOUNT}/{name}") for name, folder in skills.items()]
-        arguments = (
-            *self._arguments,
-            *processes.variables(environment),
-            *place,
-            *chain.from_iterable(shown),
-            *processes.SEALED,
-        )
-        limited = ("/bin/bash", "-c", _LIMITS, "bash", *program)
-        return await processes.start(
-            self._bwrap, arguments, limited, stderr=asyncio.subprocess.STDOUT, seccomp=self._filter
-        )
 
 
 async def find_sandbox(*, hidden: Sequence[Path]) -> Sandbox | NoSandbox:

@@ -84,9 +84,30 @@ class _Walk:
                 continue
             target = self._link(part) if ahead or self._follows_last else None
             if target is not None:
-                ahead.extendleft(reversed(self._beyond(target, path)))
+                self._links += 1
+                if self._links > LINKS_MAX:
+                    raise ToolError(f"{path}: too many symbolic links")
+                if target.startswith("/"):
+                    while len(self._open) > 1:
+                        os.close(self._open.pop())
+                    self._names.clear()
+                ahead.extendleft(reversed(_split(target)))
             elif ahead:
-                self._enter(part, path)
+                self._parts += 1
+                if self._parts > PATH_PARTS_MAX:
+                    raise ToolError(f"{path}: too many folders")
+                try:
+                    if self._makes_folders:
+                        folder = self._open[-1]
+                        with suppress(FileExistsError):
+                            os.mkdir(part, 0o755, dir_fd=folder)
+                    self._open.append(os.open(part, FOLDER_FLAGS, dir_fd=self._open[-1]))
+                except OSError as error:
+                    place = "/".join((*self._names, part))
+                    if error.errno in _NO_FOLDER:
+                        raise ToolError(f"{place} is no folder") from error
+                    raise in_plain_words(error, place) from error
+                self._names.append(part)
             else:
                 return FolderEntry(self._open[-1], part, "/".join((*self._names, part)))
         return FolderEntry(self._open[-1], ".", "/".join(self._names))
@@ -101,33 +122,6 @@ class _Walk:
             return os.readlink(name, dir_fd=self._open[-1])
         except OSError:
             return None
-
-    def _beyond(self, target: str, path: str) -> list[str]:
-        self._links += 1
-        if self._links > LINKS_MAX:
-            raise ToolError(f"{path}: too many symbolic links")
-        if target.startswith("/"):
-            while len(self._open) > 1:
-                os.close(self._open.pop())
-            self._names.clear()
-        return _split(target)
-
-    def _enter(self, name: str, path: str) -> None:
-        self._parts += 1
-        if self._parts > PATH_PARTS_MAX:
-            raise ToolError(f"{path}: too many folders")
-        try:
-            if self._makes_folders:
-                folder = self._open[-1]
-                with suppress(FileExistsError):
-                    os.mkdir(name, 0o755, dir_fd=folder)
-            self._open.append(os.open(name, FOLDER_FLAGS, dir_fd=self._open[-1]))
-        except OSError as error:
-            place = "/".join((*self._names, name))
-            if error.errno in _NO_FOLDER:
-                raise ToolError(f"{place} is no folder") from error
-            raise in_plain_words(error, place) from error
-        self._names.append(name)
 
 
 def _split(path: str) -> list[str]:

@@ -278,7 +278,14 @@ class Gateway:
     # --- beginning and taking up again
 
     def _identify(self, websocket: WebSocket, outlet: Outlet, data: Json) -> GatewaySession:
-        intents = self._admitted(data)
+        if _bare(str(data.get("token", ""))) != self.token:
+            raise _Closed(CloseCode.AUTHENTICATION_FAILED, "Authentication failed.")
+        bits = data.get("intents")
+        if not isinstance(bits, int) or not 0 <= bits <= INTENTS_KNOWN:
+            raise _Closed(CloseCode.INVALID_INTENTS, "Invalid intent(s).")
+        if bits & _PRIVILEGED and not self.switches.has_message_content:
+            raise _Closed(CloseCode.DISALLOWED_INTENTS, "Disallowed intent(s).")
+        intents = Intent(bits)
         index, count = data.get("shard") or (0, 1)
         if not 0 <= index < count:
             raise _Closed(CloseCode.INVALID_SHARD, "Invalid shard.")
@@ -310,16 +317,6 @@ class Gateway:
                 told = shapes.guild_create(self.world, guild)
                 session.dispatch("GUILD_CREATE", told | ({"threads": []} if self.switches.hides_threads else {}))
         return session
-
-    def _admitted(self, data: Json) -> Intent:
-        if _bare(str(data.get("token", ""))) != self.token:
-            raise _Closed(CloseCode.AUTHENTICATION_FAILED, "Authentication failed.")
-        bits = data.get("intents")
-        if not isinstance(bits, int) or not 0 <= bits <= INTENTS_KNOWN:
-            raise _Closed(CloseCode.INVALID_INTENTS, "Invalid intent(s).")
-        if bits & _PRIVILEGED and not self.switches.has_message_content:
-            raise _Closed(CloseCode.DISALLOWED_INTENTS, "Disallowed intent(s).")
-        return Intent(bits)
 
     def _resume(self, outlet: Outlet, data: Json) -> GatewaySession | None:
         if _bare(str(data.get("token", ""))) != self.token:

@@ -117,27 +117,9 @@ class DiscordPosting:
                 )
             channel.archived = False
             self.events.thread_changed(channel)
-        message = self._message(channel, author, draft)
-        channel.messages[message.id] = message
-        if channel.is_thread and author.id not in channel.member_ids:
-            channel.member_ids.append(author.id)
-        self.events.said(message)
-        return message
-
-    def forward(self, channel: Channel, author: DiscordUser, message: MessageObject) -> MessageObject:
-        """Post a message without words of its own: it refers to another one and carries it as it is now."""
-        source = message.passed_on or message
-        reference = self._reference(message) | {"type": FORWARD}
-        return self.post(
-            channel,
-            author,
-            DiscordDraft(flags=MessageFlag.HAS_SNAPSHOT, reference=reference, passed_on=replace(source)),
-        )
-
-    def _message(self, channel: Channel, author: DiscordUser, draft: DiscordDraft) -> MessageObject:
         target = draft.reply_to
         kind = draft.kind or (MessageKind.REPLY if target else MessageKind.DEFAULT)
-        return MessageObject(
+        message = MessageObject(
             id=self.world.new_id(),
             channel_id=channel.id,
             author=author,
@@ -153,6 +135,21 @@ class DiscordPosting:
             interaction=draft.interaction,
             command=draft.command,
             passed_on=draft.passed_on,
+        )
+        channel.messages[message.id] = message
+        if channel.is_thread and author.id not in channel.member_ids:
+            channel.member_ids.append(author.id)
+        self.events.said(message)
+        return message
+
+    def forward(self, channel: Channel, author: DiscordUser, message: MessageObject) -> MessageObject:
+        """Post a message without words of its own: it refers to another one and carries it as it is now."""
+        source = message.passed_on or message
+        reference = self._reference(message) | {"type": FORWARD}
+        return self.post(
+            channel,
+            author,
+            DiscordDraft(flags=MessageFlag.HAS_SNAPSHOT, reference=reference, passed_on=replace(source)),
         )
 
     def _reference(self, target: MessageObject) -> Json:

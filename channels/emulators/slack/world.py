@@ -275,7 +275,8 @@ class SlackState:
     def new_ts(self, place: Conversation) -> str:
         """Make seconds and six digits, above every earlier one of this conversation; elsewhere it may repeat."""
         place.last_ts_us = max(int(self.now_s() * 1_000_000), place.last_ts_us + 1)
-        return as_ts(place.last_ts_us)
+        microseconds = place.last_ts_us
+        return f"{microseconds // 1_000_000}.{microseconds % 1_000_000:06d}"
 
     # --- who
 
@@ -320,10 +321,6 @@ class SlackState:
         file = FileObject(self.new_id("F"), name, content, mimetype, title=name, user_id=user_id)
         self.files[file.id] = file
         return file
-
-
-def as_ts(microseconds: int) -> str:
-    return f"{microseconds // 1_000_000}.{microseconds % 1_000_000:06d}"
 
 
 def ts_key(ts: str) -> tuple[int, int]:

@@ -21,7 +21,7 @@ from gateway.contracts import messages
 from gateway.contracts.budgets import DAY_MS
 from gateway.contracts.errors import BusError, BusUnavailable
 from gateway.contracts.ids import ReplyAddress, SessionKey
-from gateway.contracts.ports import Clock, PendingReply, Verdict
+from gateway.contracts.ports import Clock, Verdict
 from gateway.contracts.sessions import Session
 from gateway.ops.admin import views
 from gateway.ops.admin.http import ADMIN, PAGE_DEFAULT, Limit, key_of, owner_of, refusals
@@ -74,22 +74,18 @@ async def take_replies(bus: Deliveries, *, consumer: str, clock: Clock) -> None:
         try:
             for pending in await bus.replies(NAME, consumer, count=_BATCH, wait_s=_WAIT_S):
                 log.info("reply to the operator", key=str(pending.reply.key), text=_first_line(pending.reply.text))
-                await bus.finish(NAME, pending.entry_id, _receipt(pending, clock))
+                record = messages.DeliveryRecord(
+                    pending.reply.id,
+                    messages.DeliveryState.SENT,
+                    attempt=pending.record.attempt + 1,
+                    next_chunk=1,
+                    chunks=1,
+                    updated_at_ms=clock.now_ms(),
+                )
+                await bus.finish(NAME, pending.entry_id, messages.Receipt(record, pending.reply.key, NAME))
         except BusUnavailable as error:
             log.warning("the bus is away", error=str(error))
             await asyncio.sleep(_BUS_PAUSE_S)
-
-
-def _receipt(pending: PendingReply, clock: Clock) -> messages.Receipt:
-    record = messages.DeliveryRecord(
-        pending.reply.id,
-        messages.DeliveryState.SENT,
-        attempt=pending.record.attempt + 1,
-        next_chunk=1,
-        chunks=1,
-        updated_at_ms=clock.now_ms(),
-    )
-    return messages.Receipt(record, pending.reply.key, NAME)
 
 
 def _first_line(text: messages.CleanText) -> str:

@@ -13,7 +13,7 @@ from gateway.access import AccessService
 from gateway.clients import CHANNEL, new_client, token_of
 from gateway.clock import SystemClock
 from gateway.config import client_key
-from gateway.contracts.access import GIVEN, Audience, Pairing, PlaceApproval, PlaceRule, place_named
+from gateway.contracts.access import GIVEN, Audience, PlaceApproval, PlaceRule, place_named
 from gateway.contracts.budgets import LimitRule, limited_named, rule_changed
 from gateway.contracts.errors import ConfigError
 from gateway.contracts.ids import SessionKey
@@ -249,7 +249,8 @@ async def _list_limits(keeper: AccessService) -> None:
 async def _list_pairings(keeper: AccessService) -> None:
     waiting = await keeper.bus.pairings()
     for pairing in waiting:
-        say(_pairing_line(pairing))
+        until = _day(pairing.asked_at_ms + PAIRING_TTL_S * 1000)
+        say(f"{pairing.code}  {pairing.owner!s:<32}  {pairing.name}  until {until}")
     if not waiting:
         say("Nobody waits to be let in.")
 
@@ -261,11 +262,6 @@ def _grant_line(decided: Grant) -> str:
 
 def _approval_line(approval: PlaceApproval) -> str:
     return f"{approval.place!s:<32}  {approval}  {_day(approval.approved_at_ms)}  by {approval.approved_by}"
-
-
-def _pairing_line(pairing: Pairing) -> str:
-    until = _day(pairing.asked_at_ms + PAIRING_TTL_S * 1000)
-    return f"{pairing.code}  {pairing.owner!s:<32}  {pairing.name}  until {until}"
 
 
 def _day(at_ms: int) -> str:

@@ -13,7 +13,6 @@ from gateway.clock import SystemClock
 from gateway.config import Settings
 from gateway.contracts.errors import ConfigError, TrivetError
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.ports import DeadLetter
 from gateway.contracts.sessions import Session
 from gateway.contracts.subagents import SubTask
 from gateway.i18n import ENGLISH
@@ -244,7 +243,8 @@ async def _list(settings: Settings, *, as_json: bool) -> None:
         say_rows(map(dead_letter_view, letters))
         return
     for letter in letters:
-        say(_line(letter))
+        what = f"{letter.message.key}  {letter.message.text[:_TEXT_SHOWN]!r}" if letter.message else "(unreadable)"
+        say(f"{letter.entry_id:<20}  {_moment(letter.died_at_ms)}  {letter.reason}, {letter.attempts} runs  {what}")
     if not letters:
         say("There are no dead letters.")
 
@@ -254,8 +254,3 @@ async def _settle(settings: Settings, entry: str, *, is_retried: bool) -> None:
         is_found = await (bus.retry_dead(entry) if is_retried else bus.drop_dead(entry))
     if not is_found:
         raise NothingKnown(f"there is no such dead letter as {entry}; `trivet dead list` shows them")
-
-
-def _line(letter: DeadLetter) -> str:
-    what = f"{letter.message.key}  {letter.message.text[:_TEXT_SHOWN]!r}" if letter.message else "(unreadable)"
-    return f"{letter.entry_id:<20}  {_moment(letter.died_at_ms)}  {letter.reason}, {letter.attempts} runs  {what}"
