@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Annotated, Final
+from typing import Annotated, Final, Generic, TypeVar
 
 from fastapi import APIRouter, Query
 from fastapi.responses import Response
@@ -27,79 +27,68 @@ from gateway.bus.operator import Operator
 from gateway.config import LogLevel
 from gateway.contracts.budgets import DAY_MS, Period, UsageSum, day_begins_ms, day_of
 from gateway.contracts.errors import BusError, StoreError
-from gateway.contracts.ports import Clock, CountedSpan, ModelFault, ModelTrouble, QueueFigures, QueueMoment
+from gateway.contracts.ports import Clock, CountedSpan, ModelFault, ModelTrouble, QueueFigures
 from gateway.contracts.sessions import UsagePurpose
 from gateway.limits import LOG_LINES_KEPT, TALLY_SLOT_S
 from gateway.ops.admin.views import ApiView, Moment, QueueMomentView, QueueView, Readiness, moment, queue_view
 from gateway.scrub import Scrubber
 from gateway.store import Store
-from gateway.telemetry import metrics
+from gateway.telemetry.metrics import (
+    ANSWER_SECONDS,
+    BUCKETS,
+    COUNTS,
+    MODEL_OUTCOMES,
+    MODEL_SECONDS,
+    SEPARATOR,
+    SUM_MS,
+    TURNS,
+    Counted,
+    Timed,
+    counted,
+    label_values,
+    quantile_ms,
+)
 
 # What the bus and SQL know, as Prometheus text. Pure.
 
 
+T = TypeVar("T")
+
+
 @dataclass(frozen=True, slots=True)
-class MetricRow:
-    """One row of the table: a name for ever, to which Prometheus adds `_total` if it only grows; what it counts, by
-    which label it is split."""
+class MetricRow(Generic[T]):
+    """One row of a table of metrics: a name for ever, to which Prometheus adds `_total` if it only grows; what it
+    counts, and how that is read of the figures."""
 
     name: str
     meaning: str
-    label: str = ""
-    family: type[GaugeMetricFamily | CounterMetricFamily] = GaugeMetricFamily
-
-    def of(self, value: float) -> Metric:
-        """Return the metric with its one value."""
-        return self.family(self.name, self.meaning, value=value)
-
-    def by_label(self, values: Mapping[str, float]) -> Metric:
-        """Return the metric with one value for each value of its label."""
-        family = self.family(self.name, self.meaning, labels=[self.label])
-        for name, value in sorted(values.items()):
-            family.add_metric([name], value)
-        return family
+    of: Callable[[T], float]
 
 
-QUEUE_MESSAGES: Final = MetricRow("trivet_queue_messages", "Messages that wait for an answer, running turns included.")
-QUEUE_AGE: Final = MetricRow(
-    "trivet_queue_age_seconds", "How long the oldest message has waited, of the lanes that are next; 0 if none waits."
+GAUGES: Final[Sequence[MetricRow[QueueFigures]]] = (
+    MetricRow(
+        "trivet_queue_messages", "Messages that wait for an answer, running turns included.", lambda found: found.queued
+    ),
+    MetricRow(
+        "trivet_queue_age_seconds",
+        "How long the oldest message has waited, of the lanes that are next; 0 if none waits.",
+        lambda found: found.oldest_wait_ms / 1000,
+    ),
+    MetricRow("trivet_lanes_ready", "Lanes that wait for a free agent worker.", lambda found: found.ready),
+    MetricRow("trivet_lanes_running", "Lanes in which a turn runs.", lambda found: found.running),
+    MetricRow(
+        "trivet_lanes_delayed",
+        "Lanes that wait for a moment to come: a retry, a settling time.",
+        lambda found: found.delayed,
+    ),
+    MetricRow(
+        "trivet_dead_letters",
+        "Messages that could not be answered and were put aside.",
+        lambda found: found.dead_letters,
+    ),
+    MetricRow("trivet_agent_workers", "Agent processes that are alive.", lambda found: found.workers_alive),
 )
-LANES_READY: Final = MetricRow("trivet_lanes_ready", "Lanes that wait for a free agent worker.")
-LANES_RUNNING: Final = MetricRow("trivet_lanes_running", "Lanes in which a turn runs.")
-LANES_DELAYED: Final = MetricRow(
-    "trivet_lanes_delayed", "Lanes that wait for a moment to come: a retry, a settling time."
-)
-DEAD_LETTERS: Final = MetricRow("trivet_dead_letters", "Messages that could not be answered and were put aside.")
-AGENT_WORKERS: Final = MetricRow("trivet_agent_workers", "Agent processes that are alive.")
-REPLIES_UNSENT: Final = MetricRow(
-    "trivet_replies_unsent", "Committed replies that a channel has not sent yet.", "channel"
-)
-CHANNEL_CONNECTED: Final = MetricRow(
-    "trivet_channel_connected", "1 while the channel is connected to its platform.", "channel"
-)
-OUTBOX_AMBIGUOUS: Final = MetricRow(
-    "trivet_outbox_ambiguous",
-    "Messages sent again although an earlier attempt may have arrived.",
-    "channel",
-    CounterMetricFamily,
-)
-BUS_UP: Final = MetricRow("trivet_bus_up", "1 while the bus answers; without it the other figures are missing.")
-DATABASE_UP: Final = MetricRow("trivet_database_up", "1 while the database answers and its schema is ours.")
-
-GAUGES: Final = (
-    QUEUE_MESSAGES,
-    QUEUE_AGE,
-    LANES_READY,
-    LANES_RUNNING,
-    LANES_DELAYED,
-    DEAD_LETTERS,
-    AGENT_WORKERS,
-    REPLIES_UNSENT,
-    CHANNEL_CONNECTED,
-    OUTBOX_AMBIGUOUS,
-    BUS_UP,
-    DATABASE_UP,
-)
+"""What the bus knows as one number each."""
 
 
 def exposition(
@@ -128,24 +117,39 @@ class _Snapshot(Collector):
 
 def _of_trivet(database_up: bool, version: str) -> Iterator[Metric]:
     yield InfoMetricFamily("trivet_build", "Which Trivet this is.", value={"version": version})
-    yield DATABASE_UP.of(database_up)
+    meaning = "1 while the database answers and its schema is ours."
+    yield GaugeMetricFamily("trivet_database_up", meaning, value=database_up)
 
 
 def _of_bus(figures: QueueFigures | None, channels: Iterable[str]) -> Iterator[Metric]:
-    yield BUS_UP.of(figures is not None)
+    meaning = "1 while the bus answers; without it the other figures are missing."
+    yield GaugeMetricFamily("trivet_bus_up", meaning, value=figures is not None)
     if figures is None:
         return
-    yield QUEUE_MESSAGES.of(figures.queued)
-    yield QUEUE_AGE.of(figures.oldest_wait_ms / 1000)
-    yield LANES_READY.of(figures.ready)
-    yield LANES_RUNNING.of(figures.running)
-    yield LANES_DELAYED.of(figures.delayed)
-    yield DEAD_LETTERS.of(figures.dead_letters)
-    yield AGENT_WORKERS.of(figures.workers_alive)
-    yield REPLIES_UNSENT.by_label(figures.outbound_pending)
-    yield OUTBOX_AMBIGUOUS.by_label(dict.fromkeys(channels, 0) | figures.ambiguous_sends)
+    for row in GAUGES:
+        yield GaugeMetricFamily(row.name, row.meaning, value=row.of(figures))
+    unsent = GaugeMetricFamily(
+        "trivet_replies_unsent", "Committed replies that a channel has not sent yet.", labels=_CHANNEL
+    )
+    yield _by_channel(unsent, figures.outbound_pending)
+    ambiguous = CounterMetricFamily(
+        "trivet_outbox_ambiguous", "Messages sent again although an earlier attempt may have arrived.", labels=_CHANNEL
+    )
+    yield _by_channel(ambiguous, dict.fromkeys(channels, 0) | figures.ambiguous_sends)
     states = dict.fromkeys(channels, "") | figures.channels_connected
-    yield CHANNEL_CONNECTED.by_label({name: state == "connected" for name, state in states.items()})
+    connected = GaugeMetricFamily(
+        "trivet_channel_connected", "1 while the channel is connected to its platform.", labels=_CHANNEL
+    )
+    yield _by_channel(connected, {name: state == "connected" for name, state in states.items()})
+
+
+def _by_channel(family: GaugeMetricFamily | CounterMetricFamily, values: Mapping[str, float]) -> Metric:
+    for name, value in sorted(values.items()):
+        family.add_metric([name], value)
+    return family
+
+
+_CHANNEL: Final = ("channel",)
 
 
 # The counts of `tally.py`, and which models do not answer.
@@ -161,11 +165,11 @@ def tally_families(
     out."""
     found: dict[str, dict[tuple[str, ...], int]] = {}
     for field, number in counts.items():
-        name, *labels = field.split(metrics.SEPARATOR)
+        name, *labels = field.split(SEPARATOR)
         found.setdefault(name, {})[tuple(labels)] = number
-    for what in metrics.COUNTS:
+    for what in COUNTS:
         rows = found.get(what.name, {})
-        yield _histogram(what, rows, clean) if isinstance(what, metrics.Timed) else _counter(what, rows, clean)
+        yield _histogram(what, rows, clean) if isinstance(what, Timed) else _counter(what, rows, clean)
     unusable = GaugeMetricFamily(
         _UNUSABLE, "1 while a model does not answer for want of a key or of credit.", labels=["model", "fault"]
     )
@@ -174,21 +178,21 @@ def tally_families(
     yield unusable
 
 
-def _counter(what: metrics.Counted, rows: Mapping[tuple[str, ...], int], clean: Callable[[str], str]) -> Metric:
+def _counter(what: Counted, rows: Mapping[tuple[str, ...], int], clean: Callable[[str], str]) -> Metric:
     family = CounterMetricFamily(what.name, what.meaning, labels=what.labels)
     for labels, number in sorted(rows.items()):
         family.add_metric([*map(clean, labels)], number)
     return family
 
 
-def _histogram(what: metrics.Timed, rows: Mapping[tuple[str, ...], int], clean: Callable[[str], str]) -> Metric:
+def _histogram(what: Timed, rows: Mapping[tuple[str, ...], int], clean: Callable[[str], str]) -> Metric:
     family = HistogramMetricFamily(what.name, what.meaning, labels=what.labels)
     for labels in sorted({row[:-1] for row in rows}):
         total, buckets = 0, []
-        for bucket in metrics.BUCKETS:
+        for bucket in BUCKETS:
             total += rows.get((*labels, bucket), 0)
             buckets.append((bucket, total))
-        family.add_metric([*map(clean, labels)], buckets, rows.get((*labels, metrics.SUM_MS), 0) / 1000)
+        family.add_metric([*map(clean, labels)], buckets, rows.get((*labels, SUM_MS), 0) / 1000)
     return family
 
 
@@ -206,21 +210,12 @@ Sums = Mapping[tuple[UsagePurpose, str], UsageSum]
 _LABELS: Final = ("purpose", "model")
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """One row of the table of names."""
-
-    name: str
-    meaning: str
-    of: Callable[[UsageSum], float]
-
-
-USAGE_TABLE: Final = (
-    _Row("trivet_model_calls", "Calls of models.", lambda found: found.calls),
-    _Row("trivet_model_prompt_tokens", "Tokens in, cached ones included.", lambda found: found.prompt_tokens),
-    _Row("trivet_model_completion_tokens", "Tokens out.", lambda found: found.completion_tokens),
-    _Row("trivet_model_cached_tokens", "Tokens in that a prompt cache had.", lambda found: found.cached_tokens),
-    _Row("trivet_model_cost_usd", "What models cost, in US dollars.", lambda found: found.cost_usd),
+USAGE_TABLE: Final[Sequence[MetricRow[UsageSum]]] = (
+    MetricRow("trivet_model_calls", "Calls of models.", lambda found: found.calls),
+    MetricRow("trivet_model_prompt_tokens", "Tokens in, cached ones included.", lambda found: found.prompt_tokens),
+    MetricRow("trivet_model_completion_tokens", "Tokens out.", lambda found: found.completion_tokens),
+    MetricRow("trivet_model_cached_tokens", "Tokens in that a prompt cache had.", lambda found: found.cached_tokens),
+    MetricRow("trivet_model_cost_usd", "What models cost, in US dollars.", lambda found: found.cost_usd),
 )
 
 HIT_RATIO: Final = "trivet_model_cache_hit_ratio"
@@ -301,6 +296,14 @@ class SettingView(BaseModel):
     meaning: str
 
 
+async def _known(asked: Awaitable[T], otherwise: T) -> T:
+    """Return what was asked for, or the other while the bus or the database does not answer."""
+    try:
+        return await asked
+    except (BusError, StoreError):
+        return otherwise
+
+
 @dataclass(frozen=True, slots=True)
 class Health:
     """The state of the installation as a whole. What the bus or SQL cannot say just now is left out."""
@@ -322,48 +325,17 @@ class Health:
         return Readiness(ready=not found, reasons=found, models=troubles)
 
     async def figures(self) -> QueueFigures | None:
-        try:
-            return await self.bus.figures()
-        except BusError:
-            return None
+        return await _known(self.bus.figures(), None)
 
     async def troubles(self) -> Sequence[ModelTrouble]:
-        try:
-            return await self.bus.model_troubles()
-        except BusError:
-            return ()
-
-    async def counts(self) -> Mapping[str, int]:
-        try:
-            return await self.bus.counts()
-        except BusError:
-            return {}
+        return await _known(self.bus.model_troubles(), ())
 
     async def past(self) -> Sequence[CountedSpan]:
-        try:
-            return await self.bus.counts_past(now_ms=self.clock.now_ms())
-        except BusError:
-            return ()
-
-    async def waited(self) -> Sequence[QueueMoment]:
-        try:
-            return await self.bus.queue_past()
-        except BusError:
-            return ()
+        return await _known(self.bus.counts_past(now_ms=self.clock.now_ms()), ())
 
     async def spent_today(self) -> Sums:
         today = day_of(self.clock.now_ms())
-        try:
-            return await self.store.usage.by_model(Period(day_begins_ms(today), day_begins_ms(today + 1)))
-        except StoreError:
-            return {}
-
-    async def spent_by_hour(self) -> Mapping[int, UsageSum]:
-        now_ms = self.clock.now_ms()
-        try:
-            return await self.store.usage.by_hour(Period(now_ms - DAY_MS, now_ms + 1))
-        except StoreError:
-            return {}
+        return await _known(self.store.usage.by_model(Period(day_begins_ms(today), day_begins_ms(today + 1))), {})
 
     async def database_problem(self) -> str:
         """Say what is wrong with the database; empty when all is well."""
@@ -479,23 +451,23 @@ def overview_routes(health: Health) -> APIRouter:
         today, now_ms = await health.spent_today(), health.clock.now_ms()
         recent, hour = _together(past[-_RECENT_SPANS:]), _together(past[-_HOUR_SPANS:])
         since_ms = past[-_RECENT_SPANS].at_ms if past else now_ms
-        calls = metrics.counted(hour, metrics.MODEL_OUTCOMES)
+        by_hour = await _known(health.store.usage.by_hour(Period(now_ms - DAY_MS, now_ms + 1)), {})
+        calls = counted(hour, MODEL_OUTCOMES)
         return OverviewView(
             at=moment(now_ms),
             **dict(readiness),
             queue=None if figures is None else queue_view(figures, now_ms=now_ms),
-            per_minute=metrics.counted(recent, metrics.TURNS) / max((now_ms - since_ms) / 60_000, 1),
-            p50_ms=metrics.quantile_ms(hour, metrics.ANSWER_SECONDS, 0.5),
-            p95_ms=metrics.quantile_ms(hour, metrics.ANSWER_SECONDS, 0.95),
+            per_minute=counted(recent, TURNS) / max((now_ms - since_ms) / 60_000, 1),
+            p50_ms=quantile_ms(hour, ANSWER_SECONDS, 0.5),
+            p95_ms=quantile_ms(hour, ANSWER_SECONDS, 0.95),
             model_calls=calls,
-            model_errors=calls - metrics.counted(hour, metrics.MODEL_OUTCOMES, None, _ANSWERED),
+            model_errors=calls - counted(hour, MODEL_OUTCOMES, None, _ANSWERED),
             cost_today=sum(each.cost_usd for each in today.values()),
             tokens_today=sum(each.tokens for each in today.values()),
-            waited=list(map(QueueMomentView.model_validate, await health.waited())),
+            waited=list(map(QueueMomentView.model_validate, await _known(health.bus.queue_past(), ()))),
             past=list(map(_span_view, past)),
             hours=[
-                HourView(at=moment(at_ms), cost=found.cost_usd, tokens=found.tokens)
-                for at_ms, found in (await health.spent_by_hour()).items()
+                HourView(at=moment(at_ms), cost=found.cost_usd, tokens=found.tokens) for at_ms, found in by_hour.items()
             ],
         )
 
@@ -529,7 +501,7 @@ def overview_routes(health: Health) -> APIRouter:
         today: dict[str, UsageSum] = {}
         for (_, model), found in spent.items():
             today[model] = today.get(model, UsageSum()) + found
-        names = {*today, *troubles, *metrics.label_values(counts, metrics.MODEL_OUTCOMES)}
+        names = {*today, *troubles, *label_values(counts, MODEL_OUTCOMES)}
         return [
             ModelView(
                 model=name,
@@ -537,11 +509,10 @@ def overview_routes(health: Health) -> APIRouter:
                 calls_today=today.get(name, UsageSum()).calls,
                 tokens_today=today.get(name, UsageSum()).tokens,
                 cost_today=today.get(name, UsageSum()).cost_usd,
-                answered=metrics.counted(counts, metrics.MODEL_OUTCOMES, name, _ANSWERED),
-                failed=metrics.counted(counts, metrics.MODEL_OUTCOMES, name)
-                - metrics.counted(counts, metrics.MODEL_OUTCOMES, name, _ANSWERED),
-                p50_ms=metrics.quantile_ms(counts, metrics.MODEL_SECONDS, 0.5, name),
-                p95_ms=metrics.quantile_ms(counts, metrics.MODEL_SECONDS, 0.95, name),
+                answered=counted(counts, MODEL_OUTCOMES, name, _ANSWERED),
+                failed=counted(counts, MODEL_OUTCOMES, name) - counted(counts, MODEL_OUTCOMES, name, _ANSWERED),
+                p50_ms=quantile_ms(counts, MODEL_SECONDS, 0.5, name),
+                p95_ms=quantile_ms(counts, MODEL_SECONDS, 0.95, name),
             )
             for name in sorted(names)
         ]
@@ -557,7 +528,7 @@ def overview_routes(health: Health) -> APIRouter:
             version=health.version,
             more=(
                 *usage_families(await health.spent_today(), clean=clean),
-                *tally_families(await health.counts(), await health.troubles(), clean=clean),
+                *tally_families(await _known(health.bus.counts(), {}), await health.troubles(), clean=clean),
             ),
         )
         return Response(text, media_type=CONTENT_TYPE_LATEST)
@@ -574,13 +545,13 @@ def _together(spans: Iterable[CountedSpan]) -> Mapping[str, int]:
 
 
 def _span_view(span: CountedSpan) -> SpanView:
-    calls = metrics.counted(span.counts, metrics.MODEL_OUTCOMES)
+    calls = counted(span.counts, MODEL_OUTCOMES)
     return SpanView(
         at=moment(span.at_ms),
-        answers=metrics.counted(span.counts, metrics.TURNS),
-        failures=metrics.counted(span.counts, metrics.TURNS, "failed"),
-        p50_ms=metrics.quantile_ms(span.counts, metrics.ANSWER_SECONDS, 0.5),
-        p95_ms=metrics.quantile_ms(span.counts, metrics.ANSWER_SECONDS, 0.95),
+        answers=counted(span.counts, TURNS),
+        failures=counted(span.counts, TURNS, "failed"),
+        p50_ms=quantile_ms(span.counts, ANSWER_SECONDS, 0.5),
+        p95_ms=quantile_ms(span.counts, ANSWER_SECONDS, 0.95),
         model_calls=calls,
-        model_errors=calls - metrics.counted(span.counts, metrics.MODEL_OUTCOMES, None, _ANSWERED),
+        model_errors=calls - counted(span.counts, MODEL_OUTCOMES, None, _ANSWERED),
     )
