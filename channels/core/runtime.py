@@ -20,10 +20,9 @@ from channels.core.intake import DeferredReplies, IntakeConfig, IntakeDeps, Mess
 from channels.core.lease import SOMEBODY_ELSE, LeaseValidity
 from channels.core.menus import menu_of
 from channels.core.places import AddressResolver, PlaceTrackingHandler
-from channels.core.preview import StreamingAdapter
+from channels.core.preview import AnswerStreams, StreamingAdapter
 from channels.core.rate_limit import LaneLocks
 from channels.core.secrets import Deletions, SecretCapture
-from channels.core.streams import AnswerStreams
 from channels.core.tasks import Backoff, first_to_end
 from channels.core.typing import TypingIndicators
 from gateway.bus.bus import RedisBus

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Final
 
-from gateway.bus.groups import GroupReader, StreamEntry
+from gateway.bus.deliveries import GroupReader, StreamEntry
 from gateway.bus.scripts import digest
 from gateway.bus.shards import Shards, bounded
 from gateway.contracts.envelope import decode

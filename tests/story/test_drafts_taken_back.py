@@ -18,8 +18,8 @@ from agent.models.demo import ScriptedClient
 from agent.models.requests import ModelAnswer, ModelEvent, ModelRequest, TextDelta, TokenCount
 from agent.runtime import run
 from agent.runtime.run import showing
-from channels.core import streams
-from channels.core.streams import PreviewCleanup
+from channels.core import preview
+from channels.core.preview import PreviewCleanup
 from channels.emulators.stage import Place, Said
 from gateway.bus.bus import RedisBus
 from gateway.contracts.access import Projection
@@ -109,7 +109,7 @@ async def scene(
     """Where answers grow in messages that stay, and deletions are told of."""
     show_at_once(monkeypatch)
     monkeypatch.setattr(run, "showing", partial(showing, every_s=0.005))
-    monkeypatch.setattr(streams, "PreviewCleanup", partial(PreviewCleanup, silent_for_s=LONG_S))
+    monkeypatch.setattr(preview, "PreviewCleanup", partial(PreviewCleanup, silent_for_s=LONG_S))
     await bus.access.project(Projection())
     async with TOWNS[request.param]() as town, town.line(bus):
         town.stage.faults.other["unlimited"] = 1

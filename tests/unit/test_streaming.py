@@ -11,9 +11,8 @@ from channels.core.adapter import AnyChunk, StreamCadence
 from channels.core.delivery import DeliveryDispatcher, ReplyDelivery
 from channels.core.lease import LeaseValidity
 from channels.core.places import AddressResolver
-from channels.core.preview import StreamingAdapter
+from channels.core.preview import AnswerStreams, PreviewCleanup, StreamingAdapter
 from channels.core.rate_limit import LaneLocks
-from channels.core.streams import AnswerStreams, PreviewCleanup
 from gateway.clock import SystemClock
 from gateway.contracts.errors import FormatRefused, OutcomeUnknown, RateLimited
 from gateway.contracts.ids import ReplyAddress, SessionKey
