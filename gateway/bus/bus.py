@@ -12,8 +12,16 @@ from redis.exceptions import RedisError
 
 from gateway.bus.access import Access, Questions, Suggestions
 from gateway.bus.answers import FetchedAnswers
-from gateway.bus.client import Copies, PipelinedConnection, Pool, translated
-from gateway.bus.cluster import Cluster, NodeClients, NodeResolver, client_of_owner
+from gateway.bus.client import (
+    Cluster,
+    Copies,
+    NodeClients,
+    NodeResolver,
+    PipelinedConnection,
+    Pool,
+    client_of_owner,
+    translated,
+)
 from gateway.bus.control import Control
 from gateway.bus.deliveries import Deliveries
 from gateway.bus.files import Files, Vault

@@ -10,8 +10,7 @@ from typing import Any, Final
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from gateway.bus.client import translated
-from gateway.bus.cluster import Cluster
+from gateway.bus.client import Cluster, translated
 from gateway.bus.keys import CLUSTER_SHARDS, ShardKeys
 from gateway.bus.server import Arrangement, Server, close_client
 from gateway.contracts.errors import BusUnavailable, ConfigError

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from gateway.bus.bus import open_bus
-from gateway.bus.cluster import owners_in, slot_of
+from gateway.bus.client import owners_in, slot_of
 from gateway.bus.heartbeat import HeartbeatTimes
 from gateway.bus.keys import CLUSTER_SHARDS, ShardKeys, shard_number
 from gateway.bus.server import ServerNode

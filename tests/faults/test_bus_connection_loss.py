@@ -24,8 +24,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from redis.asyncio import Redis
 
-from gateway.bus.client import Copies, PipelinedConnection, Pool
-from gateway.bus.cluster import NodeClients, NodeResolver
+from gateway.bus.client import Copies, NodeClients, NodeResolver, PipelinedConnection, Pool
 from gateway.bus.server import Server, ServerNode
 from gateway.contracts.errors import BusUnavailable
 from gateway.limits import BUS_BATCH_MAX

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from gateway.bus.bus import RedisBus, open_bus
-from gateway.bus.cluster import slot_of
+from gateway.bus.client import slot_of
 from gateway.bus.keys import CLUSTER_SHARDS, shard_number
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import SessionKey

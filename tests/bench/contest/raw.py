@@ -13,8 +13,7 @@ from typing import Any, Final, TypeAlias
 
 from redis.asyncio import BlockingConnectionPool, Redis
 
-from gateway.bus.client import PipelinedConnection
-from gateway.bus.cluster import NodeClients, NodeResolver
+from gateway.bus.client import NodeClients, NodeResolver, PipelinedConnection
 from gateway.bus.server import Server, close_client
 from tests.bench.contest import race
 
