@@ -10,7 +10,7 @@ What a turn itself was asked is always verbatim. Where nothing helps, `ContextTo
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Final
 
 from agent.limits import OUTPUTS_KEPT, PRUNE_SHARE, ROUNDS_MESSAGES_MAX, VIEW_CHARS_PER_TOKEN
@@ -77,42 +77,49 @@ class TurnWindows:
         return PromptQuery(self._models.budget(model).usable * VIEW_CHARS_PER_TOKEN)
 
 
+@dataclass(frozen=True, slots=True)
+class _Rounds:
+    """The shown form of the running turn: `progress` replaces what it added before index `kept_from`, except
+    the `requests` in it; before index `pruned_to` its outputs are pruned."""
+
+    progress: CleanText | None = None
+    requests: tuple[Entry, ...] = ()
+    kept_from: int = 0
+    pruned_to: int = 0
+
+    @property
+    def progress_note(self) -> tuple[Entry, ...]:
+        """Return the note that tells the model about the progress."""
+        if self.progress is None:
+            return ()
+        text = joined(literal_text("<progress>\n"), self.progress, literal_text("\n</progress>"))
+        return (Entry(Role.USER, text, kind=EntryKind.NOTE),)
+
+
+@dataclass(eq=False, repr=False)
 class TurnWindow:
     """The window of one turn: `agent.engine.PromptWindow`."""
 
-    def __init__(
-        self,
-        compactor: Compactor,
-        session: Session,
-        view: tuple[Entry, ...],
-        budget: PromptBudget,
-        *,
-        system: CleanText,
-        fixed_tokens: int,
-        protected: Set[str],
-        fence: int,
-        permit: Permit,
-        zone: str,
-    ) -> None:
-        self._compactor = compactor
-        self._session = session
-        self.view = view
-        """The summary, if there is one, and all that was said since."""
-        self._budget = budget
-        self.system = system
-        self._fixed_tokens = fixed_tokens
-        self._protected = protected
-        self._fence = fence
-        self._permit = permit
-        self.zone = zone
-        self._rounds = _Rounds()
-        self._may_compact = True
-        self._may_condense = True
+    compactor: Compactor
+    session: Session
+    view: tuple[Entry, ...]
+    """The summary, if there is one, and all that was said since."""
+    budget: PromptBudget
+    _: KW_ONLY
+    system: CleanText
+    fixed_tokens: int
+    protected: Set[str]
+    fence: int
+    permit: Permit
+    zone: str
+    _rounds: _Rounds = field(init=False, default_factory=_Rounds)
+    _may_compact: bool = field(init=False, default=True)
+    _may_condense: bool = field(init=False, default=True)
 
     @property
     def tokens(self) -> int:
         """Estimate the size of a prompt with the whole view, in tokens."""
-        return next_prompt_tokens(self._fixed_tokens, self.view, self._session, an_image=self._budget.an_image)
+        return next_prompt_tokens(self.fixed_tokens, self.view, self.session, an_image=self.budget.an_image)
 
     @property
     def is_abridged(self) -> bool:
@@ -126,7 +133,7 @@ class TurnWindow:
         """Compact what was said so far, if a prompt with it would not fit into `budget`.
 
         Raises `ContextTooLong` if it does not fit then either, `Fenced` and `StoreUnavailable`."""
-        self._budget = budget
+        self.budget = budget
         used = self.tokens - self._pruned().saved_tokens
         if used >= budget.usable and await self._compact():
             used = self._estimated(())
@@ -148,9 +155,9 @@ class TurnWindow:
         used = self._used(in_flight, counted)
         if is_refused:
             self._may_compact = self._may_condense = True
-            self._budget = replace(self._budget, usable=min(self._budget.usable, int(used * _REFUSED_SHARE)))
+            self.budget = replace(self.budget, usable=min(self.budget.usable, int(used * _REFUSED_SHARE)))
         is_long = len(in_flight) - self._rounds.kept_from > ROUNDS_MESSAGES_MAX and self._may_condense
-        if used < self._budget.usable and not is_long and not is_refused:
+        if used < self.budget.usable and not is_long and not is_refused:
             return None
         before = (self.view, self._rounds)
         await self._make_room(in_flight, used)
@@ -162,7 +169,7 @@ class TurnWindow:
 
     async def _make_room(self, in_flight: Sequence[Entry], used: int) -> None:
         """Make room step by step until the prompt fits, the cheap steps first."""
-        is_over = used >= self._budget.usable
+        is_over = used >= self.budget.usable
         if is_over and in_flight:
             self._rounds = replace(self._rounds, pruned_to=self._outputs_start(in_flight, OUTPUTS_KEPT))
             is_over = self._is_over(in_flight)
@@ -179,8 +186,8 @@ class TurnWindow:
         """Condense what was said before this turn. Tried once: what failed a minute ago fails again."""
         if not self._may_compact:
             return False
-        done = await self._compactor.compact(
-            self._session, self.view, fence=self._fence, budget=self._budget, permit=self._permit
+        done = await self.compactor.compact(
+            self.session, self.view, fence=self.fence, budget=self.budget, permit=self.permit
         )
         self._may_compact = False
         self.view = done.view
@@ -191,8 +198,8 @@ class TurnWindow:
         plan = plan_rounds(in_flight[self._rounds.kept_from :])
         if plan is None or not self._may_condense:
             return
-        progress = await self._compactor.summarise(
-            self._session, plan.head, fence=self._fence, prior=self._rounds.progress, permit=self._permit
+        progress = await self.compactor.summarise(
+            self.session, plan.head, fence=self.fence, prior=self._rounds.progress, permit=self.permit
         )
         if progress is None:
             self._may_condense = False
@@ -220,51 +227,32 @@ class TurnWindow:
         return counted + self._size(in_flight[spoken:])
 
     def _estimated(self, in_flight: Sequence[Entry]) -> int:
-        return self._fixed_tokens + self._size(self._shown(in_flight))
+        return self.fixed_tokens + self._size(self._shown(in_flight))
 
     def _size(self, entries: Sequence[Entry]) -> int:
-        return entries_tokens(entries) + self._budget.an_image * len(shown_images(entries))
+        return entries_tokens(entries) + self.budget.an_image * len(shown_images(entries))
 
     def _is_over(self, in_flight: Sequence[Entry]) -> bool:
-        return self._estimated(in_flight) >= self._budget.usable
+        return self._estimated(in_flight) >= self.budget.usable
 
     def _check(self, used: int) -> None:
-        if used > self._budget.window:
-            raise ContextTooLong(f"the prompt has about {used} tokens, the window {self._budget.window}")
+        if used > self.budget.window:
+            raise ContextTooLong(f"the prompt has about {used} tokens, the window {self.budget.window}")
 
     # --- what is shown
 
     def _pruned(self) -> Pruned:
         return prune_pass(
             self.view,
-            fixed_tokens=self._fixed_tokens,
-            threshold_tokens=self._budget.usable * PRUNE_SHARE,
-            protected=self._protected,
-            counted_seq=self._session.prompt_seq,
+            fixed_tokens=self.fixed_tokens,
+            threshold_tokens=self.budget.usable * PRUNE_SHARE,
+            protected=self.protected,
+            counted_seq=self.session.prompt_seq,
         )
 
     def _shown(self, in_flight: Sequence[Entry]) -> tuple[Entry, ...]:
         """Return the view and what the turn has added, as its next round sees them."""
         rounds = self._rounds
-        old = pruned(in_flight[: rounds.pruned_to], kept=0, protected=self._protected)
+        old = pruned(in_flight[: rounds.pruned_to], kept=0, protected=self.protected)
         newest = (*old, *in_flight[rounds.pruned_to :])[rounds.kept_from :]
         return (*self._pruned().view, *rounds.requests, *rounds.progress_note, *newest)
-
-
-@dataclass(frozen=True, slots=True)
-class _Rounds:
-    """The shown form of the running turn: `progress` replaces what it added before index `kept_from`, except
-    the `requests` in it; before index `pruned_to` its outputs are pruned."""
-
-    progress: CleanText | None = None
-    requests: tuple[Entry, ...] = ()
-    kept_from: int = 0
-    pruned_to: int = 0
-
-    @property
-    def progress_note(self) -> tuple[Entry, ...]:
-        """Return the note that tells the model about the progress."""
-        if self.progress is None:
-            return ()
-        text = joined(literal_text("<progress>\n"), self.progress, literal_text("\n</progress>"))
-        return (Entry(Role.USER, text, kind=EntryKind.NOTE),)

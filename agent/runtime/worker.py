@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final, Protocol
 
 import structlog
@@ -102,41 +102,29 @@ class HeartbeatSource(Protocol):
     ) -> AbstractAsyncContextManager[LeaseClock]: ...
 
 
+@dataclass(eq=False, repr=False)
 class Worker:
-    """One agent process's share of the lanes."""
+    """One agent process's share of the lanes.
 
-    def __init__(
-        self,
-        *,
-        worker_id: str,
-        lanes: Lanes,
-        deliveries: Deliveries,
-        pulse: HeartbeatSource,
-        answering: LaneRunner,
-        dead_letters: DeadLetters,
-        background: BackgroundTasks,
-        concurrency: int,
-        grace_s: float = SHUTDOWN_GRACE_S,
-        beside: Sequence[Callable[[], Coroutine[Any, Any, None]]] = (),
-        lasting: Sequence[Callable[[float], Coroutine[Any, Any, None]]] = (),
-    ) -> None:
-        """Keep the dependencies. `background` holds the tasks that answering leaves running, and is finished here.
-        `grace_s` is the time that running turns get to finish when the process stops, and so does the work that
-        outlives turns: each of `lasting` returns when that is done. `beside` runs for as long as the worker works."""
-        self._id = worker_id
-        self._lanes = lanes
-        self._deliveries = deliveries
-        self._pulse = pulse
-        self._answering = answering
-        self._dead_letters = dead_letters
-        self._background = background
-        self._concurrency = concurrency
-        self._grace_s = grace_s
-        self._beside = beside
-        self._lasting = lasting
-        self._runs: dict[str, TurnRun] = {}
-        self._registering: asyncio.Task[None] | None = None
-        self._slot_freed = asyncio.Event()
+    `background` holds the tasks that answering leaves running, and is finished here. `grace_s` is the time that running
+    turns get to finish when the process stops, and so does the work that outlives turns: each of `lasting` returns when
+    that is done. `beside` runs for as long as the worker works."""
+
+    _: KW_ONLY
+    worker_id: str
+    lanes: Lanes
+    deliveries: Deliveries
+    pulse: HeartbeatSource
+    answering: LaneRunner
+    dead_letters: DeadLetters
+    background: BackgroundTasks
+    concurrency: int
+    grace_s: float = SHUTDOWN_GRACE_S
+    beside: Sequence[Callable[[], Coroutine[Any, Any, None]]] = ()
+    lasting: Sequence[Callable[[float], Coroutine[Any, Any, None]]] = ()
+    _runs: dict[str, TurnRun] = field(init=False, default_factory=dict)
+    _registering: asyncio.Task[None] | None = field(init=False, default=None)
+    _slot_freed: asyncio.Event = field(init=False, default_factory=asyncio.Event)
 
     async def serve(self, stopping: asyncio.Event) -> None:
         """Work until `stopping`; then let running turns finish for a while and hand the rest over."""
@@ -146,24 +134,24 @@ class Worker:
         if registering.done():
             await registering
             stopped.add_done_callback(lambda _: self._slot_freed.set())
-            async with self._pulse(on_cancel=self._cancel, on_lost=self._lose_lease) as beat:
+            async with self.pulse(on_cancel=self._cancel, on_lost=self._lose_lease) as beat:
                 await self._work(stopped, beat)
         for task in (registering, stopped):
             task.cancel()
 
     async def _work(self, stopped: asyncio.Task[Any], beat: LeaseClock) -> None:
-        keepers = (self._watch_cancels, self._show_activity, *self._beside)
+        keepers = (self._watch_cancels, self._show_activity, *self.beside)
         async with asyncio.TaskGroup() as group:
             keeping = [group.create_task(keep()) for keep in keepers]
             wait_s = 0.0
             while not stopped.done():
-                free = self._concurrency - len(self._runs)
+                free = self.concurrency - len(self._runs)
                 if free <= 0:
                     self._slot_freed.clear()
                     await self._slot_freed.wait()
                     wait_s = 0.0
                     continue
-                if not await self._answering.has_store():
+                if not await self.answering.has_store():
                     await asyncio.sleep(_STORE_RETRY_S)
                     continue
                 try:
@@ -183,8 +171,8 @@ class Worker:
         wait before there may be more. Fewer than were asked for are all there were; what has come since wakes us."""
         wanted = min(free, CLAIM_LANES_MAX)
         claiming = asyncio.create_task(
-            self._lanes.claim(
-                self._id,
+            self.lanes.claim(
+                self.worker_id,
                 lanes_max=wanted,
                 messages_max=TURN_MESSAGES_MAX,
                 attempts_max=TURN_ATTEMPTS_MAX,
@@ -203,16 +191,16 @@ class Worker:
         for claim in found.claims:
             self._start(claim, beat)
         for dead in found.dead:
-            self._background.start(self._dead_letters.tell(dead))
+            self.background.start(self.dead_letters.tell(dead))
         if len(found.claims) >= wanted:
             return 0.0
         return _SAFETY_WAIT_S if found.next_due_s is None else min(found.next_due_s, _SAFETY_WAIT_S)
 
     def _start(self, claim: Claim, beat: LeaseClock) -> None:
-        run = self._answering.run_of(claim, beat)
+        run = self.answering.run_of(claim, beat)
         lane = str(claim.key)
         self._runs[lane] = run
-        run.task = asyncio.create_task(self._answering.answer(run))
+        run.task = asyncio.create_task(self.answering.answer(run))
         run.task.add_done_callback(lambda _: self._ended(lane, run))
 
     def _ended(self, lane: str, run: TurnRun) -> None:
@@ -223,12 +211,12 @@ class Worker:
     # --- lease, cancels, activity
 
     async def _register(self) -> None:
-        await retry_until_available(lambda: self._lanes.register(self._id, lease_ttl_s=LEASE_TTL_S))
+        await retry_until_available(lambda: self.lanes.register(self.worker_id, lease_ttl_s=LEASE_TTL_S))
 
     async def _watch_cancels(self) -> None:
         while True:
             try:
-                async for cancel in self._lanes.cancellations(self._id):
+                async for cancel in self.lanes.cancellations(self.worker_id):
                     self._cancel(cancel)
             except BusError as error:
                 _log.warning("worker.cancels_unheard", reason=str(error))
@@ -245,7 +233,7 @@ class Worker:
             return  # every beat says so until we are known again
         _log.warning("worker.lease_lost", runs=len(self._runs))
         _end_runs(list(self._runs.values()))
-        self._registering = self._background.start(self._register())
+        self._registering = self.background.start(self._register())
 
     async def _show_activity(self) -> None:
         while True:
@@ -255,7 +243,7 @@ class Worker:
                     continue
                 address = run.turn.batch.messages[-1].address
                 try:
-                    await self._deliveries.show_activity(Activity(address, run.turn.batch.turn_id, ACTIVITY_FOR_S))
+                    await self.deliveries.show_activity(Activity(address, run.turn.batch.turn_id, ACTIVITY_FOR_S))
                 except BusError:
                     break  # lossy on purpose: the next round tries again
 
@@ -263,18 +251,18 @@ class Worker:
 
     async def _finish(self) -> None:
         """Let turns finish within the grace time, then hand the rest to other workers, no attempt counted."""
-        lasting = [asyncio.create_task(finish(self._grace_s)) for finish in self._lasting]
+        lasting = [asyncio.create_task(finish(self.grace_s)) for finish in self.lasting]
         if tasks := _tasks(self._runs.values()) | set(lasting):
-            await asyncio.wait(tasks, timeout=self._grace_s)
+            await asyncio.wait(tasks, timeout=self.grace_s)
         for task in lasting:
             task.cancel()
         left = list(self._runs.values())
         if tasks := _end_runs(left):
             _log.info("worker.hands_over", runs=len(tasks))
             await asyncio.wait(tasks, timeout=CUT_GRACE_S)
-        await self._background.finish(timeout_s=LAST_WORDS_S)
+        await self.background.finish(timeout_s=LAST_WORDS_S)
         try:
-            await self._lanes.drain(self._id)
+            await self.lanes.drain(self.worker_id)
         except BusError as error:
             _log.warning("worker.not_drained", reason=str(error))
 

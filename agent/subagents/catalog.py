@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Container, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Final
 
 import structlog
@@ -82,37 +82,29 @@ def sub_type_of(row: profiles.SubTypeRow) -> SubType:
     )
 
 
+@dataclass(eq=False, repr=False)
 class Catalog:
-    """The rows in force, in every process within `SUB_TYPES_SEEN_WITHIN_S` of an operator's change."""
+    """The rows in force, in every process within `SUB_TYPES_SEEN_WITHIN_S` of an operator's change. `own` reads the
+    operator's own types, which replace none of ours. A tool that is not among `known_tools` is logged and left in its
+    row: it belongs to an MCP server that is down, or to one that is yet to come."""
 
-    def __init__(
-        self,
-        book: SubTypeStore,
-        clock: Clock,
-        *,
-        rows: profiles.SubTypeRows = profiles.SUB_TYPE_ROWS,
-        own: Callable[[], profiles.SubTypeRows] = dict,
-        known_tools: Callable[[], Container[str]],
-    ) -> None:
-        """Keep the `rows` of the configuration; `own` reads the operator's own types, which replace none of ours. A
-        tool that is not among `known_tools` is logged and left in its row: it belongs to an MCP server that is down,
-        or to one that is yet to come."""
-        self._book = book
-        self._clock = clock
-        self._rows = rows
-        self._own = own
-        self._known_tools = known_tools
-        self._read_at_s = -SUB_TYPES_SEEN_WITHIN_S
-        self._in_force: profiles.SubTypeRows = {}
-        self._types: Mapping[str, SubType] = {}
-        self._reading = asyncio.Lock()
+    book: SubTypeStore
+    clock: Clock
+    _: KW_ONLY
+    rows: profiles.SubTypeRows = field(default_factory=lambda: profiles.SUB_TYPE_ROWS)
+    own: Callable[[], profiles.SubTypeRows] = dict
+    known_tools: Callable[[], Container[str]]
+    _read_at_s: float = field(init=False, default=-SUB_TYPES_SEEN_WITHIN_S)
+    _in_force: profiles.SubTypeRows = field(init=False, default_factory=dict)
+    _types: Mapping[str, SubType] = field(init=False, default_factory=dict)
+    _reading: asyncio.Lock = field(init=False, default_factory=asyncio.Lock)
 
     async def current(self) -> Mapping[str, SubType]:
         """Return the types by name, in the order of the table. Raises `StoreUnavailable`."""
         async with self._reading:
-            if self._clock.monotonic_s() - self._read_at_s >= SUB_TYPES_SEEN_WITHIN_S:
-                rows = profiles.changed_rows({**self._own(), **self._rows}, await self._book.changes())
-                self._read_at_s = self._clock.monotonic_s()
+            if self.clock.monotonic_s() - self._read_at_s >= SUB_TYPES_SEEN_WITHIN_S:
+                rows = profiles.changed_rows({**self.own(), **self.rows}, await self.book.changes())
+                self._read_at_s = self.clock.monotonic_s()
                 if rows != self._in_force:
                     self._types = {name: sub_type_of(row) for name, row in rows.items()}
                     self._in_force = rows
@@ -120,7 +112,7 @@ class Catalog:
             return self._types
 
     def _warn(self) -> None:
-        known = self._known_tools()  # without those that are made of this catalog
+        known = self.known_tools()  # without those that are made of this catalog
         for row in self._types.values():
             strangers = [tool for tool in row.tools or () if tool not in known and tool not in profiles.DELEGATING]
             if strangers:

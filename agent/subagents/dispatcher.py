@@ -163,36 +163,25 @@ class TaskWatch(Protocol):
         """Note that the task is over, with the outcome in `task`."""
 
 
+@dataclass(eq=False, repr=False)
 class SubAgents:
-    """`agent.subagents.runs.Dispatcher` of one agent process."""
+    """`agent.subagents.runs.Dispatcher` of one agent process. `carry_out` runs a child in a process of its own to its
+    end; cancelling kills it, and it raises what ends the child from here. `slots` holds those of each depth: parents
+    that wait for their children take none of the slots that these need. `ring` is called when a child has ended that
+    nobody waited for."""
 
-    def __init__(
-        self,
-        registry: RunRegistry,
-        factory: SubagentFactory,
-        carry_out: Callable[[SubagentRun], Awaitable[ChildEnding]],
-        slots: Mapping[int, Slots],
-        book: TaskStore,
-        scrubber: Scrubber,
-        clock: Clock,
-        *,
-        watch: TaskWatch,
-        ring: Callable[[], None],
-    ) -> None:
-        """Keep the dependencies. `carry_out` runs a child in a process of its own to its end; cancelling kills it, and
-        it raises what ends the child from here. `slots` holds those of each depth: parents that wait for their children
-        take none of the slots that these need. `ring` is called when a child has ended that nobody waited for."""
-        self._registry = registry
-        self._factory = factory
-        self._carry_out_child = carry_out
-        self._slots = slots
-        self._book = book
-        self._scrubber = scrubber
-        self._clock = clock
-        self._watch = watch
-        self._ring = ring
-        self._seen: set[asyncio.Task[None]] = set()
-        self._queues: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+    registry: RunRegistry
+    factory: SubagentFactory
+    carry_out: Callable[[SubagentRun], Awaitable[ChildEnding]]
+    slots: Mapping[int, Slots]
+    book: TaskStore
+    scrubber: Scrubber
+    clock: Clock
+    _: KW_ONLY
+    watch: TaskWatch
+    ring: Callable[[], None]
+    _seen: set[asyncio.Task[None]] = field(init=False, default_factory=set)
+    _queues: WeakValueDictionary[str, asyncio.Semaphore] = field(init=False, default_factory=WeakValueDictionary)
 
     async def delegate(self, context: ToolContext, order: SubOrder) -> SubTask:
         """Carry it out and return it as it ended. Cancelling kills it, and returns when it is dead."""
@@ -215,17 +204,17 @@ class SubAgents:
 
     async def cancel(self, task: SubTask) -> SubTask:
         """End it, wherever it lives, with all below it; it wakes nobody. Returns it as it is then."""
-        await self._book.collect([task.id])
-        await self._book.want_cancelled(task.key, task_ids=[task.id])
-        run = self._registry.of(task.id)
+        await self.book.collect([task.id])
+        await self.book.want_cancelled(task.key, task_ids=[task.id])
+        run = self.registry.of(task.id)
         if run is not None:
             run.end(Reason.CANCELLED)
             await run.written.wait()
-        return _known(await self._book.task(task.id))
+        return _known(await self.book.task(task.id))
 
     async def finish(self, timeout_s: float) -> None:
         """Let those in the background finish, for so long at most: their process is about to stop."""
-        lasting = [run for run in self._registry if run.task.mode is TaskMode.BACKGROUND]
+        lasting = [run for run in self.registry if run.task.mode is TaskMode.BACKGROUND]
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 for run in lasting:
@@ -233,7 +222,7 @@ class SubAgents:
 
     async def aclose(self) -> None:
         """End all that still live here. What cannot be written in time is found lost by other processes."""
-        for run in self._registry:
+        for run in self.registry:
             run.end(Reason.WORKER_LOST if run.task.mode is TaskMode.BACKGROUND else Reason.TURN_ENDED)
         if self._seen:
             await asyncio.wait(set(self._seen), timeout=limits.LAST_WORDS_S)
@@ -243,18 +232,18 @@ class SubAgents:
     # --- before it runs
 
     async def _order(self, context: ToolContext, order: SubOrder, mode: TaskMode) -> SubagentRun:
-        run = await self._factory.new_run(context, order, mode)
+        run = await self.factory.new_run(context, order, mode)
         if not context.call_origin.task_id:
             # What an earlier run of this turn had started ends: it was lost with the process of that run, which
             # died or lost the lane.
-            for task in await self._book.tasks_of_turn(context.turn_id):
-                if not task.state.is_over and self._registry.of(task.id) is None:
-                    await self._book.finish(task.id, _failed(self._clock.now_ms(), Reason.WORKER_LOST))
-                    self._watch.ended(_known(await self._book.task(task.id)))
+            for task in await self.book.tasks_of_turn(context.turn_id):
+                if not task.state.is_over and self.registry.of(task.id) is None:
+                    await self.book.finish(task.id, _failed(self.clock.now_ms(), Reason.WORKER_LOST))
+                    self.watch.ended(_known(await self.book.task(task.id)))
         return run
 
     def _see(self, run: SubagentRun) -> asyncio.Task[None]:
-        self._registry.add(run)
+        self.registry.add(run)
         seen = asyncio.create_task(self._see_through(run))
         self._seen.add(seen)
         seen.add_done_callback(self._seen.discard)
@@ -271,12 +260,12 @@ class SubAgents:
             finally:
                 run.gone.set()
                 run.written.set()
-                self._registry.remove(run)
+                self.registry.remove(run)
 
     async def _open(self, run: SubagentRun) -> bool:
         try:
             opened = await retry_until_available(
-                lambda: self._book.open(run.task, wake=run.wake, fence=run.fence),
+                lambda: self.book.open(run.task, wake=run.wake, fence=run.fence),
                 RetryPolicy(for_s=limits.BEGIN_PATIENCE_S),
             )
         except Exception as error:  # noqa: BLE001 - the boundary of a child: its requester is told
@@ -291,9 +280,9 @@ class SubAgents:
     async def _unopen(self, run: SubagentRun) -> None:
         """End a task of which it is unknown whether its row was written; if it was, nothing else would end it while
         this process lives."""
-        ending = _failed(self._clock.now_ms(), Reason.STORE_AWAY)
+        ending = _failed(self.clock.now_ms(), Reason.STORE_AWAY)
         try:
-            await retry_until_available(lambda: self._book.finish(run.task.id, ending))
+            await retry_until_available(lambda: self.book.finish(run.task.id, ending))
         except TrivetError as error:
             _log.error("subagent.not_unopened", reason=str(error))
 
@@ -302,40 +291,40 @@ class SubAgents:
         run.begin(working)
         await asyncio.wait({working})
         run.gone.set()
-        for below in self._registry.below(run.task.id):
+        for below in self.registry.below(run.task.id):
             below.end(Reason.PARENT_ENDED)
         ending = self._ending(run, working)
         await run.transcript.finish()
-        is_ours = await retry_until_available(lambda: self._book.finish(run.task.id, ending))
+        is_ours = await retry_until_available(lambda: self.book.finish(run.task.id, ending))
         _log.info("subagent.ended", state=ending.state.value, reason=ending.reason, is_first=is_ours)
         if run.task.mode is TaskMode.BACKGROUND:
-            self._ring()
-        run.ended = await retry_until_available(lambda: self._book.task(run.task.id))
+            self.ring()
+        run.ended = await retry_until_available(lambda: self.book.task(run.task.id))
         if run.ended is not None:
-            self._watch.ended(run.ended)
+            self.watch.ended(run.ended)
 
     async def _carry_out(self, run: SubagentRun) -> ChildEnding:
         """Wait first for the child's turn among those of its session here, then for a slot of this process, then until
         other processes leave room in the session; then run it."""
         async with self._queues.setdefault(run.task.parent_session_id, asyncio.Semaphore(limits.SUBAGENTS_LIVE_MAX)):
             while True:
-                async with self._slots[run.task.depth].held(run.task.key.owner):
+                async with self.slots[run.task.depth].held(run.task.key.owner):
                     if await self._starts(run):
-                        return await self._carry_out_child(run)
+                        return await self.carry_out(run)
                 await asyncio.sleep(limits.SUBAGENT_START_EVERY_S)
 
     async def _starts(self, run: SubagentRun) -> bool:
         task = run.task
         has_started = await retry_until_available(
-            lambda: self._book.start(
+            lambda: self.book.start(
                 task.id,
-                worker_id=self._registry.worker_id,
-                alive_until_ms=self._registry.alive_until_ms,
-                now_ms=self._clock.now_ms(),
+                worker_id=self.registry.worker_id,
+                alive_until_ms=self.registry.alive_until_ms,
+                now_ms=self.clock.now_ms(),
                 live_max=limits.SUBAGENTS_LIVE_MAX,
             )
         )
-        found = await retry_until_available(lambda: self._book.task(task.id))
+        found = await retry_until_available(lambda: self.book.task(task.id))
         if found is None or found.state.is_over:  # ended before it began: its own work ends at the next await
             run.end(Reason.CANCELLED)
             return False
@@ -348,12 +337,12 @@ class SubAgents:
         """Show it to people; where others read along, under the name of who asked."""
         context, wake = run.assignment.context, run.assignment.context.wake
         person = "" if wake is None or wake.is_private else wake.author_name
-        self._watch.started(task, context.address, context.language, person=person)
+        self.watch.started(task, context.address, context.language, person=person)
 
     # --- its end
 
     def _ending(self, run: SubagentRun, working: asyncio.Task[ChildEnding]) -> TaskEnding:
-        now_ms = self._clock.now_ms()
+        now_ms = self.clock.now_ms()
         if working.cancelled():
             reason = run.reason or Reason.TURN_ENDED  # its permit was withdrawn, and nobody has said so yet
             state = TaskState.FAILED if reason is Reason.WORKER_LOST else TaskState.CANCELLED
@@ -373,7 +362,7 @@ class SubAgents:
 
     def _kept(self, run: SubagentRun, response: str) -> CleanText:
         """Return what a child said last, bounded and clean."""
-        scrubber = self._scrubber.for_chat(str(run.task.key))
+        scrubber = self.scrubber.for_chat(str(run.task.key))
         return clipped(scrubber.scrub(head(response, SUBAGENT_KEPT_CHARS_MAX)), SUBAGENT_KEPT_CHARS_MAX)
 
 

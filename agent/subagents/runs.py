@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import count
 from typing import Final, Protocol
 
@@ -142,36 +142,30 @@ class Assignment:
     otherwise: str = ""
 
 
+@dataclass(eq=False, repr=False)
 class SubagentRun:
-    """One sub-agent from its order to its end."""
+    """One sub-agent from its order to its end. `wake` says who is woken when it is over; None: nobody. `fence` is that
+    of the turn's run that asked for it; 0: a sub-agent asked."""
 
-    def __init__(
-        self,
-        task: SubTask,
-        assignment: Assignment,
-        transcript: TranscriptWriter,
-        *,
-        wake: WakeAddress | None = None,
-        fence: int = 0,
-    ) -> None:
-        """Keep the parts of a run. `wake` says who is woken when it is over; None: nobody. `fence` is that of the
-        turn's run that asked for it; 0: a sub-agent asked."""
-        self.task = task
-        self.assignment = assignment
-        self.wake = wake
-        self.fence = fence
-        self.transcript = transcript
-        self.opened: asyncio.Future[SubTask] = asyncio.get_running_loop().create_future()
-        """Its row, once it is in the database."""
-        self.gone = asyncio.Event()
-        """Set when nothing of it runs any more. What is left is to write it down."""
-        self.written = asyncio.Event()
-        """Set when that is done."""
-        self.ended: SubTask | None = None
-        """The ending as it is written down; None before, and where nothing of it is kept any more."""
-        self.reason: Reason | None = None
-        """Why it was told to end; None: it was not."""
-        self._work: asyncio.Task[ChildEnding] | None = None
+    task: SubTask
+    assignment: Assignment
+    transcript: TranscriptWriter
+    _: KW_ONLY
+    wake: WakeAddress | None = None
+    fence: int = 0
+    opened: asyncio.Future[SubTask] = field(
+        init=False, default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
+    """Its row, once it is in the database."""
+    gone: asyncio.Event = field(init=False, default_factory=asyncio.Event)
+    """Set when nothing of it runs any more. What is left is to write it down."""
+    written: asyncio.Event = field(init=False, default_factory=asyncio.Event)
+    """Set when that is done."""
+    ended: SubTask | None = field(init=False, default=None)
+    """The ending as it is written down; None before, and where nothing of it is kept any more."""
+    reason: Reason | None = field(init=False, default=None)
+    """Why it was told to end; None: it was not."""
+    _work: asyncio.Task[ChildEnding] | None = field(init=False, default=None)
 
     @property
     def has_row(self) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Final
 
 import structlog
@@ -67,33 +68,23 @@ class LostJudge:
         return now_s - self._unbroken_since_s >= limits.SUBAGENT_ALIVE_S
 
 
+@dataclass(eq=False, repr=False)
 class SessionWaker:
-    """The share of one process in waking sessions, and in finding the sub-agents that died with their process."""
+    """The share of one process in waking sessions, and in finding the sub-agents that died with their process. `bell`
+    is rung where a sub-agent of this process ends, or a turn that had some; `ended` is told of those that are found
+    lost, and at the start of all that are over, because the process that saw their end may have died before it reported
+    it."""
 
-    def __init__(
-        self,
-        store: Store,
-        intake: Inbound,
-        people: People,
-        bell: Wakeup,
-        scrubber: Scrubber,
-        clock: Clock,
-        *,
-        ended: Callable[[SubTask], None],
-    ) -> None:
-        """Keep the dependencies. `bell` is rung where a sub-agent of this process ends, or a turn that had some;
-        `ended` is told of those that are found lost, and at the start of all that are over, because the process that
-        saw their end may have died before it reported it."""
-        self._store = store
-        self._book = store.tasks
-        self._intake = intake
-        self._people = people
-        self._bell = bell
-        self._scrubber = scrubber
-        self._clock = clock
-        self._ended = ended
-        self._lost_looked_s = -limits.LOST_LOOK_S
-        self._judge = LostJudge()
+    store: Store
+    intake: Inbound
+    people: People
+    bell: Wakeup
+    scrubber: Scrubber
+    clock: Clock
+    _: KW_ONLY
+    ended: Callable[[SubTask], None]
+    _lost_looked_s: float = field(init=False, default=-limits.LOST_LOOK_S)
+    _judge: LostJudge = field(init=False, default_factory=LostJudge)
 
     async def watch(self) -> None:
         """Run until cancelled."""
@@ -107,45 +98,45 @@ class SessionWaker:
                 await self.wake_due()
             except (BusError, StoreError) as error:
                 _log.warning("wakes.failed", reason=str(error))
-            await self._bell.wait(limits.WAKE_POLL_S)
+            await self.bell.wait(limits.WAKE_POLL_S)
 
     async def _tell_of_ends(self) -> None:
-        for task in await self._book.newest(limit=2 * SUBTASKS_KEPT):
+        for task in await self.store.tasks.newest(limit=2 * SUBTASKS_KEPT):
             if task.state.is_over:
-                self._ended(task)
+                self.ended(task)
 
     async def lose(self) -> None:
         """End the sub-agents whose process died, of any process. Not at every look: they have some seconds anyway."""
-        now_s = self._clock.monotonic_s()
+        now_s = self.clock.monotonic_s()
         if now_s - self._lost_looked_s < limits.LOST_LOOK_S:
             return
         self._lost_looked_s = now_s
-        await self._book.revision()  # raises where the database is away
-        if not self._judge.may_judge(now_s=self._clock.monotonic_s(), now_ms=self._clock.now_ms()):
+        await self.store.tasks.revision()  # raises where the database is away
+        if not self._judge.may_judge(now_s=self.clock.monotonic_s(), now_ms=self.clock.now_ms()):
             return
-        for task in await self._book.lose(now_ms=self._clock.now_ms()):
+        for task in await self.store.tasks.lose(now_ms=self.clock.now_ms()):
             _log.warning("subagent.lost", task_id=task.id, worker=task.worker_id)
-            self._ended(task)
+            self.ended(task)
 
     async def wake_due(self) -> None:
         """Send what is due now; what a full lane does not take stays due, and holds up nobody else."""
         told: set[str] = set()
         full: set[SessionKey] = set()
-        while wakes := await self._book.due_wakes(limit=limits.WAKES_AT_ONCE, without=full):
+        while wakes := await self.store.tasks.due_wakes(limit=limits.WAKES_AT_ONCE, without=full):
             for wake in wakes:
                 fresh = tuple(task for task in wake.tasks if task.id not in told)
                 if wake.address.key in full or not await self._is_settled(wake, fresh):
                     full.add(wake.address.key)
                 else:
                     told.update(task.id for task in fresh)
-                    await self._book.wake_sent(wake)
+                    await self.store.tasks.wake_sent(wake)
 
     async def _is_settled(self, wake: Wake, tasks: Sequence[SubTask]) -> bool:
         """Deliver the wake if it is wanted; return True when it is on the bus or not wanted."""
         return not await self._is_wanted(wake, tasks) or await self._is_taken(wake, tasks)
 
     async def _is_taken(self, wake: Wake, tasks: Sequence[SubTask]) -> bool:
-        admission = await self._intake.enqueue(self._message(wake, tasks), settle_ms=int(limits.WAKE_SETTLE_S * 1000))
+        admission = await self.intake.enqueue(self._message(wake, tasks), settle_ms=int(limits.WAKE_SETTLE_S * 1000))
         _log.info("session.woken", wake=wake.id, tasks=len(tasks), verdict=admission.verdict.value)
         return admission.verdict in _TAKEN
 
@@ -154,24 +145,24 @@ class SessionWaker:
         if the conversation was left; and not if its person may no longer speak."""
         if all(task.state is TaskState.CANCELLED for task in tasks):
             return False
-        current = await self._store.sessions.current(wake.address.key)
+        current = await self.store.sessions.current(wake.address.key)
         if current is None or current.id != wake.session_id:
             _log.info("session.not_woken", wake=wake.id, reason="left")
             return False
-        if await self._people.is_admitted(_author(wake), wake.address.spoken_in):
+        if await self.people.is_admitted(_author(wake), wake.address.spoken_in):
             return True
         _log.info("session.not_woken", wake=wake.id, reason="not admitted")
         return False
 
     def _message(self, wake: Wake, tasks: Sequence[SubTask]) -> InboundMessage:
         address = wake.address
-        told = results_text(tasks, self._clock.code(limits.FRAME_CHARS), limits.WAKE_CHARS_MAX)
-        now_ms = self._clock.now_ms()
+        told = results_text(tasks, self.clock.code(limits.FRAME_CHARS), limits.WAKE_CHARS_MAX)
+        now_ms = self.clock.now_ms()
         return InboundMessage(
             id=wake.message_id,
             key=address.key,
             address=address.address,
-            text=joined(PROMPTS.woken, self._scrubber.for_chat(str(address.key)).scrub(told), by="\n\n"),
+            text=joined(PROMPTS.woken, self.scrubber.for_chat(str(address.key)).scrub(told), by="\n\n"),
             author_id=address.author_id,
             author_name=address.author_name,
             is_private=address.is_private,

@@ -12,6 +12,7 @@ import json
 import logging
 import re
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import aiohttp
@@ -293,20 +294,14 @@ class InteractionTokens:
 _ALREADY_ANSWERED: Final = 40060
 
 
+@dataclass(eq=False, repr=False)
 class _Heard:
     """One kind of interactions that a session hears."""
 
-    def __init__(
-        self,
-        me: normalize.DiscordIdentity,
-        handler: InboundHandler,
-        interaction_tokens: InteractionTokens,
-        background: AdapterTasks,
-    ) -> None:
-        self._me = me
-        self._handler = handler
-        self._interaction_tokens = interaction_tokens
-        self._background = background
+    me: normalize.DiscordIdentity
+    handler: InboundHandler
+    interaction_tokens: InteractionTokens
+    background: AdapterTasks
 
 
 class DiscordCommands(_Heard):

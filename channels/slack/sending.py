@@ -6,7 +6,7 @@ import logging
 import uuid
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from html import unescape
 from http import HTTPStatus
 from typing import Any, Final
@@ -325,26 +325,20 @@ class _Live:
     changed_s: float
 
 
+@dataclass(eq=False, repr=False)
 class SlackStreams:
-    """The streams of one app. `client` returns the connected client; its errors go through."""
+    """The streams of one app. `client` returns the connected client; its errors go through. A stream is stopped
+    `life_s` after its beginning, before Slack does it; `stopped` is told the target and the `ts` of one that a person
+    stopped."""
 
-    def __init__(
-        self,
-        client: Callable[[], AsyncWebClient],
-        clock: Clock,
-        *,
-        life_s: float,
-        stopped: Callable[[SlackTarget, str], None] = lambda target, ts: None,
-    ) -> None:
-        """Stop a stream `life_s` after its beginning, before Slack does it. Call `stopped` with the target and the `ts`
-        of one that a person has stopped."""
-        self._client = client
-        self._stopped = stopped
-        self._clock = clock
-        self._life_s = life_s
-        self._live: OrderedDict[tuple[str, str], _Live] = OrderedDict()
-        self._begun_s: deque[float] = deque(maxlen=limits.STREAMS_PER_MINUTE)
-        self._is_refused = False
+    client: Callable[[], AsyncWebClient]
+    clock: Clock
+    _: KW_ONLY
+    life_s: float
+    stopped: Callable[[SlackTarget, str], None] = lambda target, ts: None
+    _live: OrderedDict[tuple[str, str], _Live] = field(init=False, default_factory=OrderedDict)
+    _begun_s: deque[float] = field(init=False, default_factory=lambda: deque(maxlen=limits.STREAMS_PER_MINUTE))
+    _is_refused: bool = field(init=False, default=False)
 
     def cadence(self, target: SlackTarget) -> StreamCadence | None:
         """Return the cadence; None for a message that only one person sees, and for a place so busy that an answer
@@ -364,8 +358,8 @@ class SlackStreams:
         ts = await self._started(target, chunk) if _may_grow(chunk) and self._may_stream(target) else None
         appended = None if ts is None else settled(chunk.source)
         if ts is None:
-            ts = await post(self._client(), target, chunk, send_id=send_id, plain=False)
-        now_s = self._clock.monotonic_s()
+            ts = await post(self.client(), target, chunk, send_id=send_id, plain=False)
+        now_s = self.clock.monotonic_s()
         self._live[(target.channel, ts)] = _Live(target, ts, send_id, now_s, appended, now_s)
         while len(self._live) > limits.LIVE_MAX:
             self._live.popitem(last=False)
@@ -379,10 +373,10 @@ class SlackStreams:
             return True
         if live.appended is not None:
             await self._stop(live)
-        elif self._clock.monotonic_s() - live.changed_s < self._change_every_s():
+        elif self.clock.monotonic_s() - live.changed_s < self._change_every_s():
             return True  # the next words bring these along
-        live.changed_s = self._clock.monotonic_s()
-        return await change(self._client(), target, chunk, ts=ts, plain=False)
+        live.changed_s = self.clock.monotonic_s()
+        return await change(self.client(), target, chunk, ts=ts, plain=False)
 
     async def end(self, target: SlackTarget, *, ts: str) -> None:
         """End the stream: from now on the message may be changed, whichever process began it. Raises the
@@ -395,14 +389,14 @@ class SlackStreams:
     async def take_back(self, target: SlackTarget, *, ts: str) -> bool:
         """Delete it. False: that may not be. Raises the `DeliveryError` tree."""
         self._live.pop((target.channel, ts), None)
-        return await take_back(self._client(), target, ts=ts)
+        return await take_back(self.client(), target, ts=ts)
 
     # --- one stream
 
     async def _started(self, target: SlackTarget, chunk: SlackChunk) -> str | None:
         """Start a stream and return its `ts`; None where Slack streams nothing: then it shall be a post."""
         try:
-            begun = await self._client().chat_startStream(
+            begun = await self.client().chat_startStream(
                 channel=target.channel,
                 thread_ts=target.thread_ts or "",
                 recipient_team_id=target.team_id,
@@ -415,16 +409,16 @@ class SlackStreams:
             self._is_refused |= api_word(error) in NEVER_STREAMS
             log.info("slack: no stream but a post: %s", api_word(error))
             return None
-        self._begun_s.append(self._clock.monotonic_s())
+        self._begun_s.append(self.clock.monotonic_s())
         return ts_of(begun)
 
     async def _appended(self, live: _Live, more: str) -> bool:
         """Append to the stream. False: it is a stream no more."""
         try:
-            await self._client().chat_appendStream(channel=live.target.channel, ts=live.ts, markdown_text=more)
+            await self.client().chat_appendStream(channel=live.target.channel, ts=live.ts, markdown_text=more)
         except Exception as error:
             if api_word(error) == _STOPPED_BY_USER:
-                self._stopped(live.target, live.ts)
+                self.stopped(live.target, live.ts)
             live.begun_s = _LONG_AGO  # whether these words arrived is not known: the next show all of it anew
             if not is_about_streams(error):
                 raise delivery_error(error) from error
@@ -433,7 +427,7 @@ class SlackStreams:
         return True
 
     async def _stop(self, live: _Live) -> None:
-        await stop_stream(self._client(), live.target, ts=live.ts, send_id=live.send_id)
+        await stop_stream(self.client(), live.target, ts=live.ts, send_id=live.send_id)
         live.appended = None
 
     def _adopted(self, target: SlackTarget, ts: str, send_id: str) -> _Live:
@@ -448,10 +442,10 @@ class SlackStreams:
         if not (target.thread_ts and target.user_id and target.team_id) or self._is_refused:
             return False
         is_crowded = len(self._begun_s) == self._begun_s.maxlen
-        return not is_crowded or self._clock.monotonic_s() - self._begun_s[0] >= limits.STREAMS_WINDOW_S
+        return not is_crowded or self.clock.monotonic_s() - self._begun_s[0] >= limits.STREAMS_WINDOW_S
 
     def _is_old(self, live: _Live) -> bool:
-        return self._clock.monotonic_s() - live.begun_s >= self._life_s
+        return self.clock.monotonic_s() - live.begun_s >= self.life_s
 
     def _change_every_s(self) -> float:
         return limits.CHANGE_SHARE_S * len({live.target.lane for live in self._live.values() if live.appended is None})
