@@ -311,22 +311,22 @@ class DiscordCommands(_Heard):
         """Handle any interaction; those that are no commands are ignored."""
         match interaction.type:
             case discord.InteractionType.application_command:
-                self._background.start(self._take(interaction))
+                self.background.start(self._take(interaction))
             case discord.InteractionType.autocomplete:
-                self._background.start(self._suggest(interaction))
+                self.background.start(self._suggest(interaction))
             case _:
                 pass
 
     async def _take(self, interaction: discord.Interaction) -> None:
-        chosen = normalize.normalize_invocation(_lifted_invocation(interaction), self._me)
+        chosen = normalize.normalize_invocation(_lifted_invocation(interaction), self.me)
         if isinstance(chosen, Ignored):
             await _tell(interaction, words_for(interaction.locale.value).say(notices.NOT_FOR_ME))
             return
         link, is_aside = str(interaction.id), normalize.parse_target(chosen.address.target).is_aside
         try:
             async with asyncio.timeout(limits.PRESS_TAKEN_WITHIN_S):
-                await self._interaction_tokens.keep(link, interaction.token, is_open=False)
-                word = await self._handler.invoke(chosen)
+                await self.interaction_tokens.keep(link, interaction.token, is_open=False)
+                word = await self.handler.invoke(chosen)
         except (BusUnavailable, TimeoutError):
             await _tell(interaction, words_for(chosen.language).say(notices.NOT_NOW))
             return
@@ -334,11 +334,11 @@ class DiscordCommands(_Heard):
             await _tell(interaction, word or words_for(chosen.language).say(notices.NOT_FOR_ME))
             return
         await _promise(interaction, is_aside=is_aside)
-        await self._interaction_tokens.keep(link, interaction.token, is_open=True)
+        await self.interaction_tokens.keep(link, interaction.token, is_open=True)
 
     async def _suggest(self, interaction: discord.Interaction) -> None:
-        typing = normalize.normalize_invocation(_lifted_invocation(interaction), self._me)
-        found = await self._handler.suggest(typing) if isinstance(typing, Incoming) else ()
+        typing = normalize.normalize_invocation(_lifted_invocation(interaction), self.me)
+        found = await self.handler.suggest(typing) if isinstance(typing, Incoming) else ()
         choices = [app_commands.Choice[str | int | float](name=each.label, value=str(each.value)) for each in found]
         await interaction.response.autocomplete(choices)
 
@@ -403,18 +403,18 @@ class DiscordPresses(_Heard):
     def heard(self, interaction: discord.Interaction) -> None:
         """Handle any interaction; those that are no presses are ignored."""
         if interaction.type is discord.InteractionType.component:
-            self._background.start(self._take(interaction))
+            self.background.start(self._take(interaction))
 
     async def _take(self, interaction: discord.Interaction) -> None:
-        press = normalize.normalize_press(_lifted(interaction), self._me)
+        press = normalize.normalize_press(_lifted(interaction), self.me)
         if isinstance(press, Ignored):
             await interaction.response.defer()
             return
         try:
             async with asyncio.timeout(limits.PRESS_TAKEN_WITHIN_S):
                 if press.is_aside:
-                    await self._interaction_tokens.keep(str(interaction.id), interaction.token, is_open=False)
-                word = await self._handler.press(press)
+                    await self.interaction_tokens.keep(str(interaction.id), interaction.token, is_open=False)
+                word = await self.handler.press(press)
         except (BusUnavailable, TimeoutError):
             await interaction.response.send_message(
                 words_for(press.language).say(notices.NOT_NOW), ephemeral=True, suppress_embeds=True
@@ -424,14 +424,14 @@ class DiscordPresses(_Heard):
             await self._await_answer(interaction, press)
             return
         await interaction.response.defer()
-        await _whisper(interaction, await self._handler.told(press) if word is None else word)
+        await _whisper(interaction, await self.handler.told(press) if word is None else word)
 
     async def _await_answer(self, interaction: discord.Interaction, press: Incoming) -> None:
         """Fill a message that only the person who pressed sees: with the answer, by the link, or with the reason why
         there will be none."""
         await interaction.response.defer(ephemeral=True, thinking=True)
-        await self._interaction_tokens.keep(str(interaction.id), interaction.token, is_open=True)
-        if word := await self._handler.told(press):
+        await self.interaction_tokens.keep(str(interaction.id), interaction.token, is_open=True)
+        if word := await self.handler.told(press):
             first, *_ = render(word)
             await change(hook_of(interaction.client, interaction.token), ORIGINAL, first.content, None)
 

@@ -11,7 +11,7 @@ import pytest
 
 from agent.models.demo import ScriptedClient
 from agent.models.requests import ModelEvent, ModelRequest
-from agent.runtime.commit import Relay
+from agent.runtime.relay import Relay
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.clock import SystemClock
 from gateway.contracts.errors import BusUnavailable, StoreUnavailable
