@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, Final, cast
 
@@ -64,6 +64,7 @@ def admit_all(_request: Request) -> None:
     """Refuse nobody by the head of a request: the application does."""
 
 
+@dataclass(eq=False, repr=False)
 class Guard:
     """ASGI middleware: refuses foreign names and whom `check` refuses, and hands on bodies of up to `body_bytes_max`.
 
@@ -71,47 +72,41 @@ class Guard:
     names beside localhost; an address needs none, since a page that has its own name lead to us (DNS rebinding) sends
     that name."""
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        *,
-        hosts: Collection[str],
-        body_bytes_max: int,
-        check: Callable[[Request], None] = admit_all,
-        told: Callable[[HTTPException], Response] = told_plainly,
-        limits: HttpLimits = HTTP_LIMITS,
-    ) -> None:
-        self._app = app
-        self._hosts = hosts
-        self._body_bytes_max = body_bytes_max
-        self._check = check
-        self._told = told
-        self._bodies = _Bodies(limits)
+    app: ASGIApp
+    _: KW_ONLY
+    hosts: Collection[str]
+    body_bytes_max: int
+    check: Callable[[Request], None] = admit_all
+    told: Callable[[HTTPException], Response] = told_plainly
+    limits: HttpLimits = HTTP_LIMITS
+
+    def __post_init__(self) -> None:
+        self._bodies = _Bodies(self.limits)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
             return
         request = Request(scope)
         try:
-            if not is_our_name(request.headers.get("host", ""), self._hosts):
+            if not is_our_name(request.headers.get("host", ""), self.hosts):
                 raise HTTPException(
                     status.HTTP_421_MISDIRECTED_REQUEST, "this name is not ours: add it to http.hosts if it is"
                 )
-            self._check(request)
+            self.check(request)
             with self._bodies.opened(receive, self._bytes_max(request)) as body:
-                await self._app(scope, body.receive, send)
+                await self.app(scope, body.receive, send)
         except HTTPException as refusal:
-            await self._told(refusal)(scope, receive, send)
+            await self.told(refusal)(scope, receive, send)
         except ClientDisconnect:
             return
 
     def _bytes_max(self, request: Request) -> int:
         """Return how many bytes the body may have. Raises `HTTPException` for a body that says it is too long."""
         declared = request.headers.get("content-length", "")
-        if declared.isdecimal() and int(declared) > self._body_bytes_max:
-            raise _too_long(self._body_bytes_max)
-        return self._body_bytes_max
+        if declared.isdecimal() and int(declared) > self.body_bytes_max:
+            raise _too_long(self.body_bytes_max)
+        return self.body_bytes_max
 
 
 class _Body:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import structlog
@@ -431,32 +431,24 @@ _FAULTS: Final = {
 }
 
 
+@dataclass(eq=False, repr=False)
 class AdminNotices:
     """Tells webhooks of each stranger with a code, once, and admins: those whom `access.notify` names, all where it
     names nobody; and all of each model that does not answer, once an hour while it is asked in vain."""
 
-    def __init__(
-        self,
-        access: Access,
-        deliveries: Deliveries,
-        operator: Operator,
-        store: Store,
-        settings: AccessSettings,
-        scrubber: Scrubber,
-        clock: Clock,
-        events: WebhookEvents = NOBODY_TOLD,
-    ) -> None:
-        self._access = access
-        self._deliveries = deliveries
-        self._operator = operator
-        self._store = store
-        self._events = events
-        self._policy = settings.policy
-        self._notified = tuple(dict.fromkeys(admin.owner for admin in settings.notify))
-        self._scrubber = scrubber
-        self._clock = clock
-        self._told: frozenset[str] = frozenset()
-        self._told_of_models: frozenset[str] = frozenset()
+    access: Access
+    deliveries: Deliveries
+    operator: Operator
+    store: Store
+    settings: AccessSettings
+    scrubber: Scrubber
+    clock: Clock
+    events: WebhookEvents = NOBODY_TOLD
+    _told: frozenset[str] = field(init=False, default_factory=frozenset)
+    _told_of_models: frozenset[str] = field(init=False, default_factory=frozenset)
+
+    def __post_init__(self) -> None:
+        self._notified = tuple(dict.fromkeys(admin.owner for admin in self.settings.notify))
 
     async def watch(self) -> None:
         """Run until cancelled."""
@@ -469,14 +461,14 @@ class AdminNotices:
 
     async def look(self) -> None:
         """Tell of what this process has not told of."""
-        waiting = await self._access.pairings()
+        waiting = await self.access.pairings()
         if new := [pairing for pairing in waiting if pairing.code not in self._told]:
             admins = await self._admins()
             for pairing in new:
                 event, at_ms = WebhookEvent.STRANGER_ASKS, pairing.asked_at_ms
-                if told := self._events.tell(event, pairing.code, pairing.owner, pairing.name, at_ms=at_ms):
-                    await self._store.outbox.put(told)
-                    await self._deliveries.publish(told)
+                if told := self.events.tell(event, pairing.code, pairing.owner, pairing.name, at_ms=at_ms):
+                    await self.store.outbox.put(told)
+                    await self.deliveries.publish(told)
                 if pairing.owner not in admins:  # who became admin otherwise waits for nobody
                     for admin in self._notified or admins:
                         await self._tell_of_stranger(admin, pairing)
@@ -484,7 +476,7 @@ class AdminNotices:
         await self._look_for_models()
 
     async def _look_for_models(self) -> None:
-        troubles = {_notice_of(trouble): trouble for trouble in await self._operator.model_troubles()}
+        troubles = {_notice_of(trouble): trouble for trouble in await self.operator.model_troubles()}
         if new := troubles.keys() - self._told_of_models:
             admins = await self._admins()
             for notice in sorted(new):
@@ -494,10 +486,10 @@ class AdminNotices:
 
     async def _admins(self) -> Sequence[SessionKey]:
         """List the admins of the configuration, and people who were made one since; no program reads notices."""
-        granted = {grant.key.owner: grant.role.value for grant in await self._store.access.grants()}
-        known = (*(admin.owner for admin in self._policy.admins), *granted)
+        granted = {grant.key.owner: grant.role.value for grant in await self.store.access.grants()}
+        known = (*(admin.owner for admin in self.settings.policy.admins), *granted)
         people = [who for who in dict.fromkeys(known) if who.channel != PROGRAMS]
-        return [who for who in people if self._policy.role_of(who, granted.get(who)) is GrantRole.ADMIN]
+        return [who for who in people if self.settings.policy.role_of(who, granted.get(who)) is GrantRole.ADMIN]
 
     async def _tell_of_stranger(self, admin: SessionKey, pairing: Pairing) -> None:
         words = await self._words_of(admin)
@@ -519,13 +511,13 @@ class AdminNotices:
         await self._tell(admin, notice, text, words)
 
     async def _words_of(self, admin: SessionKey) -> Words:
-        session = await self._store.sessions.current(admin)
+        session = await self.store.sessions.current(admin)
         return words_for(session.language if session is not None else "")
 
     async def _tell(
         self, admin: SessionKey, notice: str, text: str, words: Words, offers: Sequence[Offer] = ()
     ) -> None:
-        address = await self._store.outbox.last_address(admin)
+        address = await self.store.outbox.last_address(admin)
         if address is None:  # an admin who never wrote to us has no known place for it
             return
         reply = Reply(
@@ -533,15 +525,15 @@ class AdminNotices:
             turn_id="",
             key=admin,
             address=address,
-            text=self._scrubber.for_chat(str(admin)).scrub(text),
+            text=self.scrubber.for_chat(str(admin)).scrub(text),
             kind=ReplyKind.NOTICE,
-            created_at_ms=self._clock.now_ms(),
+            created_at_ms=self.clock.now_ms(),
             language=words.language.value,
         )
         meant = Meant(admin, is_private=True, group=notice)
-        offered, buttons = offering(reply, offers, meant, self._scrubber.scrub, self._clock, ttl_s=PAIRING_TTL_S)
-        if await self._store.buttons.offer(offered, buttons):
-            await self._deliveries.publish([offered])
+        offered, buttons = offering(reply, offers, meant, self.scrubber.scrub, self.clock, ttl_s=PAIRING_TTL_S)
+        if await self.store.buttons.offer(offered, buttons):
+            await self.deliveries.publish([offered])
 
 
 def _notice_of(trouble: ModelTrouble) -> str:

@@ -362,24 +362,19 @@ _WAIT_S: Final = 5.0
 _RETRY_S: Final = 0.5
 
 
+@dataclass(eq=False, repr=False)
 class SuggestionServer:
     """Answers requests for suggestions, several at a time."""
 
-    def __init__(
-        self,
-        bus: Suggestions,
-        store: Store,
-        people: People,
-        own: WorkspaceFiles,
-        settings: Settings,
-        scrubber: Scrubber,
-    ) -> None:
-        self._bus = bus
-        self._own = own
-        self._store = store
-        self._people = people
-        self._models = (*choosable(settings), DEFAULT)
-        self._scrubber = scrubber
+    bus: Suggestions
+    store: Store
+    people: People
+    own: WorkspaceFiles
+    settings: Settings
+    scrubber: Scrubber
+
+    def __post_init__(self) -> None:
+        self._models = (*choosable(self.settings), DEFAULT)
 
     async def serve(self) -> None:
         """Run until cancelled."""
@@ -390,7 +385,7 @@ class SuggestionServer:
 
     async def suggestions(self, wanted: SuggestionRequest) -> Sequence[Suggestion]:
         """Suggest what fits to what was typed, at most SUGGESTIONS_MAX; nothing for a person who may not talk to us."""
-        if not await self._people.is_admitted(wanted.owner):
+        if not await self.people.is_admitted(wanted.owner):
             return ()
         match wanted.kind:
             case Suggests.SESSIONS:
@@ -398,9 +393,7 @@ class SuggestionServer:
             case Suggests.MODELS:
                 return self._fitting(wanted, ((name, name) for name in self._models))
             case Suggests.PROFILES:
-                named = (
-                    (f"{profile.name}: {profile.about}", profile.name) for profile in self._own.profiles().values()
-                )
+                named = ((f"{profile.name}: {profile.about}", profile.name) for profile in self.own.profiles().values())
                 return self._fitting(wanted, (*named, (DEFAULT, DEFAULT)))
             case Suggests.NOTHING:
                 return ()
@@ -410,7 +403,7 @@ class SuggestionServer:
         while True:
             await slots.acquire()
             try:
-                while (wanted := await self._bus.wanted(wait_s=_WAIT_S)) is None:
+                while (wanted := await self.bus.wanted(wait_s=_WAIT_S)) is None:
                     pass
             except BusError as error:
                 slots.release()
@@ -421,13 +414,13 @@ class SuggestionServer:
 
     async def _answer(self, wanted: SuggestionRequest) -> None:
         try:
-            await self._bus.suggest(wanted, await self.suggestions(wanted))
+            await self.bus.suggest(wanted, await self.suggestions(wanted))
         except (BusError, StoreError) as error:
             _log.warning("suggesting.failed", kind=wanted.kind, reason=str(error))
 
     async def _sessions(self, wanted: SuggestionRequest) -> Sequence[Suggestion]:
         """Suggest the lane's own conversations, newest first, as /sessions lists them."""
-        found = await self._store.sessions.page(key=wanted.key, limit=limits.SUGGESTED_SESSIONS_MAX)
+        found = await self.store.sessions.page(key=wanted.key, limit=limits.SUGGESTED_SESSIONS_MAX)
         return self._fitting(wanted, ((f"{session.number}. {session.title}", str(session.number)) for session in found))
 
     def _fitting(self, wanted: SuggestionRequest, offered: Iterable[tuple[str, str]]) -> Sequence[Suggestion]:
@@ -435,7 +428,7 @@ class SuggestionServer:
         typed = wanted.typed.strip().casefold()
         fitting = [(label, value) for label, value in offered if typed in label.casefold()]
         fitting.sort(key=lambda pair: not pair[1].casefold().startswith(typed))
-        scrub = self._scrubber.for_chat(str(wanted.key)).scrub
+        scrub = self.scrubber.for_chat(str(wanted.key)).scrub
         return tuple(
             Suggestion(clipped(scrub(label), SUGGESTION_CHARS_MAX), scrub(value))
             for label, value in fitting[:SUGGESTIONS_MAX]

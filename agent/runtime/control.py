@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from typing import Final
 
@@ -39,7 +39,6 @@ from agent.tools.questions import (
 from gateway.access import AccessService
 from gateway.bus.access import Questions
 from gateway.bus.bus import RedisBus
-from gateway.bus.control import Control
 from gateway.bus.inbound import Inbound
 from gateway.bus.lanes import Lanes
 from gateway.contracts.commands import find_command
@@ -247,42 +246,31 @@ _REPLIES_READ: Final = 60  # some of them are answers of this lane, questions, s
 _TURN_ID: Final = "control:"
 
 
+@dataclass(eq=False, repr=False)
 class ControlService:
     """Answers control commands, each in a task of its own: one that waits for its turn to end holds up no other."""
 
-    def __init__(
-        self,
-        worker_id: str,
-        bus: RedisBus,
-        store: Store,
-        deciding: ApprovalDecisions,
-        pressing: ButtonPresses,
-        access: AccessService,
-        scrubber: Scrubber,
-        clock: Clock,
-        *,
-        prices_of: PricesOf,
-    ) -> None:
-        self._id = worker_id
-        self._control: Control = bus.control
-        self._deliveries = bus.deliveries
-        self._lanes = bus.lanes
-        self._store = store
-        self._deciding = deciding
-        self._pressing = pressing
-        self._access = access
-        self._ending = SubagentStopper(store.tasks, clock)
-        self._scrubber = scrubber
-        self._clock = clock
-        self._prices_of = prices_of
-        self._slots = asyncio.Semaphore(CONTROL_PARALLEL_MAX)
+    worker_id: str
+    bus: RedisBus
+    store: Store
+    deciding: ApprovalDecisions
+    pressing: ButtonPresses
+    access: AccessService
+    scrubber: Scrubber
+    clock: Clock
+    _: KW_ONLY
+    prices_of: PricesOf
+    _slots: asyncio.Semaphore = field(init=False, default_factory=lambda: asyncio.Semaphore(CONTROL_PARALLEL_MAX))
+
+    def __post_init__(self) -> None:
+        self._ending = SubagentStopper(self.store.tasks, self.clock)
 
     async def serve(self) -> None:
         """Serve control requests until cancelled; a request without an answer by then goes to another process."""
         async with asyncio.TaskGroup() as group:
             while True:
                 try:
-                    async for receipt, request in self._control.requests(self._id):
+                    async for receipt, request in self.bus.control.requests(self.worker_id):
                         await self._slots.acquire()
                         answering = group.create_task(self._serve(receipt, request))
                         answering.add_done_callback(lambda _: self._slots.release())
@@ -305,17 +293,17 @@ class ControlService:
         )
         reply = self._reply(message, await retry_until_available(lambda: self._text(request, ended, words)), words)
         if request.is_press:
-            await retry_until_available(lambda: self._control.finish_press(receipt, message, reply))
+            await retry_until_available(lambda: self.bus.control.finish_press(receipt, message, reply))
             return
-        await retry_until_available(lambda: self._store.outbox.put([reply]))
-        await retry_until_available(lambda: self._control.finish(receipt, reply))
+        await retry_until_available(lambda: self.store.outbox.put([reply]))
+        await retry_until_available(lambda: self.bus.control.finish(receipt, reply))
 
     async def _words(self, message: InboundMessage) -> Words:
         """Return the texts in the language of the author; where that is unknown, of the person who speaks on
         the lane."""
         if (language := language_of(message)) is not None:
             return Words(language)
-        session = await self._store.sessions.current(message.key)
+        session = await self.store.sessions.current(message.key)
         return words_for(session.language if session is not None else "")
 
     def _reply(self, message: InboundMessage, text: str, words: Words) -> Reply:
@@ -325,9 +313,9 @@ class ControlService:
             turn_id=_TURN_ID + message.id,
             key=message.key,
             address=message.address,
-            text=self._scrubber.for_chat(str(message.key)).scrub(said),
+            text=self.scrubber.for_chat(str(message.key)).scrub(said),
             kind=ReplyKind.NOTICE,
-            created_at_ms=self._clock.now_ms(),
+            created_at_ms=self.clock.now_ms(),
             language=words.language.value,
         )
 
@@ -341,16 +329,16 @@ class ControlService:
         key, fence = request.message.key, request.stopped_fence
         if not fence:
             return
-        patience_until_s = self._clock.monotonic_s() + STOP_PATIENCE_S
-        while await retry_until_available(lambda: self._lanes.is_in_work(key, fence)):
-            if self._clock.monotonic_s() >= patience_until_s:
+        patience_until_s = self.clock.monotonic_s() + STOP_PATIENCE_S
+        while await retry_until_available(lambda: self.bus.lanes.is_in_work(key, fence)):
+            if self.clock.monotonic_s() >= patience_until_s:
                 _log.warning("control.lane_revoked", lane=str(key))
-                await retry_until_available(lambda: self._lanes.revoke(key, fence))
+                await retry_until_available(lambda: self.bus.lanes.revoke(key, fence))
                 break
             await asyncio.sleep(_LOOK_EVERY_S)
-        answered = await retry_until_available(lambda: self._store.turns.fence_off(key, fence))
+        answered = await retry_until_available(lambda: self.store.turns.fence_off(key, fence))
         if answered:
-            await retry_until_available(lambda: self._deliveries.publish(answered))
+            await retry_until_available(lambda: self.bus.deliveries.publish(answered))
 
     async def _text(self, request: ControlRequest, ended: int, words: Words) -> str:
         key = request.message.key
@@ -361,8 +349,8 @@ class ControlService:
                     ended = max(ended, await self._ending.ended_since(key, request.message.received_at_ms))
                 return stopped_sentence(words, was_running=request.was_running, dropped=request.dropped, ended=ended)
             case ControlKind.STATUS:
-                waiting, is_running = await self._lanes.depth(key)
-                session, now_ms = await self._store.sessions.current(key), self._clock.now_ms()
+                waiting, is_running = await self.bus.lanes.depth(key)
+                session, now_ms = await self.store.sessions.current(key), self.clock.now_ms()
                 tasks = await self._tasks_of(session)
                 return status_text(
                     session,
@@ -370,32 +358,32 @@ class ControlService:
                     waiting=waiting,
                     is_running=is_running,
                     now_ms=now_ms,
-                    prices_of=self._prices_of,
+                    prices_of=self.prices_of,
                     tasks=tasks,
                 )
             case ControlKind.WHERE:
                 return await self._whereabouts(key, words)
             case ControlKind.APPROVE | ControlKind.DENY:
-                return await self._shown(await self._deciding.decide(request, words))
+                return await self._shown(await self.deciding.decide(request, words))
             case ControlKind.CLAIM:
-                is_owner = await self._access.claim(request.message.author, request.message.received_at_ms)
+                is_owner = await self.access.claim(request.message.author, request.message.received_at_ms)
                 return words.say(OWNER_WORD if is_owner else NO_OWNER_WORD)
             case ControlKind.PRESS:
-                return await self._shown(await self._pressing.press(request.message, words))
+                return await self._shown(await self.pressing.press(request.message, words))
 
     async def _shown(self, decided: Decided) -> str:
         """Publish what everybody sees of the decision, then return the word for the person who decided."""
         if decided.amendments:
-            await self._store.outbox.put(decided.amendments)
-            await self._deliveries.publish(decided.amendments)
+            await self.store.outbox.put(decided.amendments)
+            await self.bus.deliveries.publish(decided.amendments)
         return decided.word
 
     async def _whereabouts(self, key: SessionKey, words: Words) -> str:
-        waiting, is_running = await self._lanes.depth(key)
-        began_ms = await self._store.turns.began(key) if is_running else None
+        waiting, is_running = await self.bus.lanes.depth(key)
+        began_ms = await self.store.turns.began(key) if is_running else None
         replies = [
             reply
-            for reply in await self._store.outbox.recent(key, limit=_REPLIES_READ)
+            for reply in await self.store.outbox.recent(key, limit=_REPLIES_READ)
             if reply.channel != EVENTS and not reply.reply_id.startswith((_TURN_ID, QUESTION_PREFIX, STATUS_PREFIX))
         ]
         return where_text(
@@ -404,12 +392,12 @@ class ControlService:
             waiting=waiting,
             is_running=is_running,
             began_ms=began_ms,
-            now_ms=self._clock.now_ms(),
-            tasks=await self._tasks_of(await self._store.sessions.current(key)),
+            now_ms=self.clock.now_ms(),
+            tasks=await self._tasks_of(await self.store.sessions.current(key)),
         )
 
     async def _tasks_of(self, session: Session | None) -> Sequence[SubTask]:
-        return await self._store.tasks.tasks_of_session(session.id) if session is not None else ()
+        return await self.store.tasks.tasks_of_session(session.id) if session is not None else ()
 
 
 # /approve and /deny for /help. The control lane answers them (`agent.runtime.control`), whatever else goes on.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from typing import Any, Final, Protocol
 
@@ -326,49 +326,33 @@ _HOUR_MS: Final = 3_600_000
 _PUT_OFF_S: Final = 1.0  # before a lane that could not even be begun is tried again
 
 
+@dataclass(eq=False, repr=False)
 class LaneRunner:
-    """Answers claims, each in one run at a time; any number of them in parallel."""
+    """Answers claims, each in one run at a time; any number of them in parallel. With `is_steered`, messages that a
+    lane receives during a turn join that turn between its rounds. A session in which nothing happened for `idle_hours`
+    is over (0: none is)."""
 
-    def __init__(
-        self,
-        ports: RunPorts,
-        *,
-        turns: TurnRunner,
-        commits: Commits,
-        titler: Titler,
-        scrubber: Scrubber,
-        background: BackgroundTasks,
-        is_steered: bool,
-        idle_hours: int = 0,
-        afterwards: Sequence[AfterTurn] = (),
-    ) -> None:
-        """Keep the dependencies. With `is_steered`, messages that a lane receives during a turn join that turn between
-        its rounds. A session in which nothing happened for `idle_hours` is over (0: none is)."""
-        self._ports = ports
-        self._lanes = ports.lanes
-        self._deliveries = ports.deliveries
-        self._store = ports.store
-        self._people = ports.people
-        self._clock = ports.clock
-        self._turns = turns
-        self._commits = commits
-        self._titler = titler
-        self._scrubber = scrubber
-        self._background = background
-        self._is_steered = is_steered
-        self._idle_ms = idle_hours * _HOUR_MS
-        self._afterwards = tuple(afterwards)
-        self._is_store_away = False
+    ports: RunPorts
+    _: KW_ONLY
+    turns: TurnRunner
+    commits: Commits
+    titler: Titler
+    scrubber: Scrubber
+    background: BackgroundTasks
+    is_steered: bool
+    idle_hours: int = 0
+    afterwards: Sequence[AfterTurn] = ()
+    _is_store_away: bool = field(init=False, default=False)
 
     def run_of(self, claim: Claim, beat: LeaseClock) -> TurnRun:
         """Build the run of a lane that was just claimed, not yet begun."""
-        return TurnRun(claim, beat, self._ports, is_steered=self._is_steered)
+        return TurnRun(claim, beat, self.ports, is_steered=self.is_steered)
 
     async def has_store(self) -> bool:
         """Tell whether a claim makes sense: a process that lost its database leaves the lanes to those that have it."""
         if self._is_store_away:
             try:
-                await self._store.access.revision()
+                await self.ports.store.access.revision()
             except StoreUnavailable:
                 return False
             self._is_store_away = False
@@ -396,15 +380,15 @@ class LaneRunner:
         claim = run.claim
         lane = claim.messages
         first = first_batch(lane)
-        stale = await retry_until_available(lambda: stale_among(self._store.tasks, first))
+        stale = await retry_until_available(lambda: stale_among(self.ports.store.tasks, first))
         wanted = [message for message in first if message.id not in stale]
-        blocked = await self._people.blocked_authors(wanted, claim.access)
+        blocked = await self.ports.people.blocked_authors(wanted, claim.access)
         messages = tuple(message for message in wanted if message.id not in blocked) or tuple(wanted)
         if not messages:
             await self._pass_over(run, first)
             return
         batch = Batch(
-            turn_id_of(messages[0].id), claim.key, claim.lease.fence, messages, begun_at_ms=self._clock.now_ms()
+            turn_id_of(messages[0].id), claim.key, claim.lease.fence, messages, begun_at_ms=self.ports.clock.now_ms()
         )
         with structlog.contextvars.bound_contextvars(turn_id=batch.turn_id, lane=str(claim.key)):
             start = await retry_until_available(lambda: self._begin(batch), RetryPolicy(for_s=limits.BEGIN_PATIENCE_S))
@@ -418,15 +402,15 @@ class LaneRunner:
             await self._take(run, turn, start.unsent, is_admitted=messages[0].id not in blocked)
 
     async def _begin(self, batch: Batch) -> TurnStart:
-        return await self._store.turns.begin(
+        return await self.ports.store.turns.begin(
             turn_id=batch.turn_id,
             key=batch.key,
             fence=batch.fence,
             messages=batch.messages,
             now_ms=batch.begun_at_ms,
             is_said=not batch.is_command,
-            idle_since_ms=batch.begun_at_ms - self._idle_ms if self._idle_ms else 0,
-            prompt=self._turns.prompt_query(batch),
+            idle_since_ms=batch.begun_at_ms - self.idle_hours * _HOUR_MS if self.idle_hours else 0,
+            prompt=self.turns.prompt_query(batch),
         )
 
     async def _pass_over(self, run: TurnRun, messages: Sequence[InboundMessage]) -> None:
@@ -434,47 +418,47 @@ class LaneRunner:
         handled = run.covered if run.cancelled is CancelKind.STOP else len(messages)
         run.settle()
         _log.info("wakes.passed_over", messages=len(messages))
-        await retry_until_available(lambda: self._lanes.commit(run.claim, handled=handled, replies=()))
-        await show_ended(self._deliveries, messages[0].address, turn_id_of(messages[0].id))
+        await retry_until_available(lambda: self.ports.lanes.commit(run.claim, handled=handled, replies=()))
+        await show_ended(self.ports.deliveries, messages[0].address, turn_id_of(messages[0].id))
 
     async def _publish_again(self, run: TurnRun, batch: Batch, start: TurnStart, handled: int) -> None:
         """Publish again what an earlier run committed before it died, and take its messages off the lane."""
         run.settle()
-        await retry_until_available(lambda: self._lanes.commit(run.claim, handled=handled, replies=start.unsent))
+        await retry_until_available(lambda: self.ports.lanes.commit(run.claim, handled=handled, replies=start.unsent))
         if not start.unsent:
-            await show_ended(self._deliveries, batch.newest.address, batch.turn_id)
+            await show_ended(self.ports.deliveries, batch.newest.address, batch.turn_id)
 
     async def _take(self, run: TurnRun, turn: Turn, unsent: Sequence[Reply], *, is_admitted: bool) -> None:
         commit: TurnCommit | None = None
         if run.cancelled is None and not is_admitted:
             run.settle()
             _log.info("turn.unheard")
-            commit = self._commits.stopped(turn)
+            commit = self.commits.stopped(turn)
         elif run.cancelled is None:
             if not turn.batch.is_command and turn.session.title == UNTITLED:
-                run.beside(self._background.start(self._title_beside(run, turn)))
-            commit = await run.decide(self._turns.take_turn(turn))
+                run.beside(self.background.start(self._title_beside(run, turn)))
+            commit = await run.decide(self.turns.take_turn(turn))
             if commit is not None and await self._are_all_blocked(turn):
-                commit = self._commits.stopped(turn)
+                commit = self.commits.stopped(turn)
         if run.is_lost:
             _log.info("turn.given_up")
         elif run.cancelled is CancelKind.RESTART:
             await self._restart(run, turn)
         elif commit is None:
             run.settle()
-            commit = self._commits.stopped(turn)
+            commit = self.commits.stopped(turn)
             committed = await self._commit(run, turn, commit, handled=run.covered)
-            self._background.start(self._follow_up(Finished(turn, commit, committed.has_boundary)))
+            self.background.start(self._follow_up(Finished(turn, commit, committed.has_boundary)))
         else:
             committed = await self._commit(run, turn, commit, handled=run.answered, earlier=unsent)
-            self._background.start(self._follow_up(Finished(turn, commit, committed.has_boundary)))
+            self.background.start(self._follow_up(Finished(turn, commit, committed.has_boundary)))
 
     async def _are_all_blocked(self, turn: Turn) -> bool:
         batch = turn.batch
-        if self._people.has_admin(batch.messages):
+        if self.ports.people.has_admin(batch.messages):
             return False
-        owned = await retry_until_available(lambda: self._lanes.ownership(batch.key, batch.fence))
-        return len(await self._people.blocked_authors(batch.messages, owned.access)) == len(batch.messages)
+        owned = await retry_until_available(lambda: self.ports.lanes.ownership(batch.key, batch.fence))
+        return len(await self.ports.people.blocked_authors(batch.messages, owned.access)) == len(batch.messages)
 
     async def _commit(
         self, run: TurnRun, turn: Turn, commit: TurnCommit, *, handled: int, earlier: Sequence[Reply] = ()
@@ -482,29 +466,31 @@ class LaneRunner:
         """Commit in SQL, then on the bus. Each is retried until it succeeds, so that an answer that was paid for is not
         requested again."""
         committed = await retry_until_available(
-            lambda: self._store.turns.commit(commit), RetryPolicy(for_s=limits.COMMIT_PATIENCE_S)
+            lambda: self.ports.store.turns.commit(commit), RetryPolicy(for_s=limits.COMMIT_PATIENCE_S)
         )
         replies = (*earlier, *commit.outbox)
-        is_ours = await retry_until_available(lambda: self._lanes.commit(run.claim, handled=handled, replies=replies))
+        is_ours = await retry_until_available(
+            lambda: self.ports.lanes.commit(run.claim, handled=handled, replies=replies)
+        )
         if not commit.outbox:
-            await show_ended(self._deliveries, turn.batch.newest.address, commit.turn_id)
+            await show_ended(self.ports.deliveries, turn.batch.newest.address, commit.turn_id)
         _log.info("turn.done", state=commit.state.value, messages=len(commit.consumed), published=is_ours)
         return committed
 
     async def _restart(self, run: TurnRun, turn: Turn) -> None:
         """Restart because newer messages came: of this run only its cost is kept, and its sub-agents are ended."""
-        disowning = partial(self._store.tasks.disown, turn.batch.key, turn.batch.turn_id)
+        disowning = partial(self.ports.store.tasks.disown, turn.batch.key, turn.batch.turn_id)
         _log.info("turn.restarted")
         await retry_until_available(disowning, RetryPolicy(for_s=limits.COMMIT_PATIENCE_S))
-        await retry_until_available(lambda: self._lanes.restart(run.claim))
+        await retry_until_available(lambda: self.ports.lanes.restart(run.claim))
         if turn.usage:
             try:
-                await self._store.sessions.charge(turn.usage, session_id=turn.session.id)
+                await self.ports.store.sessions.charge(turn.usage, session_id=turn.session.id)
             except StoreError as error:
                 _log.warning("turn.cost_not_recorded", reason=str(error))
 
     async def _follow_up(self, finished: Finished) -> None:
-        for after in self._afterwards:
+        for after in self.afterwards:
             await after(finished)
 
     async def _title_beside(self, run: TurnRun, turn: Turn) -> None:
@@ -513,23 +499,23 @@ class LaneRunner:
         await asyncio.sleep(limits.TITLE_AFTER_S)
         batch = turn.batch
         address = nameable(batch.newest)
-        await self._titler.title(turn.session, turn_id=batch.turn_id, permit=turn.hold.permit, address=address)
+        await self.titler.title(turn.session, turn_id=batch.turn_id, permit=turn.hold.permit, address=address)
 
     async def _put_off(self, run: TurnRun) -> None:
         """Put the run off because the store did not accept it. If the lane is still ours it is tried again, without
         counting an attempt: neither an outage nor a fence that is ahead of the bus is the message's fault."""
         run.lose()
-        if await retry_until_available(lambda: self._lanes.is_in_work(run.claim.key, run.claim.lease.fence)):
+        if await retry_until_available(lambda: self.ports.lanes.is_in_work(run.claim.key, run.claim.lease.fence)):
             await asyncio.sleep(_PUT_OFF_S)
-            await retry_until_available(lambda: self._lanes.restart(run.claim))
+            await retry_until_available(lambda: self.ports.lanes.restart(run.claim))
 
     async def _give_back(self, run: TurnRun, error: Exception) -> None:
         run.lose()
         attempts = run.claim.attempts
         delay_s = RETRY_DELAYS_S[min(attempts, len(RETRY_DELAYS_S) - 1)]
         said = str(error) if isinstance(error, TrivetError) else type(error).__name__
-        reason = self._scrubber.for_chat(str(run.claim.key)).scrub(said)
+        reason = self.scrubber.for_chat(str(run.claim.key)).scrub(said)
         try:
-            await retry_until_available(lambda: self._lanes.retry_later(run.claim, delay_s=delay_s, error=reason))
+            await retry_until_available(lambda: self.ports.lanes.retry_later(run.claim, delay_s=delay_s, error=reason))
         except BusError as bus_error:
             _log.error("turn.not_given_back", reason=str(bus_error))

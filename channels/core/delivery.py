@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Final
 
 from channels.core import attempt
@@ -126,45 +126,39 @@ class LaneQueue:
 _ENDED: Final = (DeliveryState.SENT, DeliveryState.FAILED)
 
 
+@dataclass(eq=False, repr=False)
 class ReplyDelivery:
-    """Sends replies of one channel; status lines and titles are left to its `statuses` and `titles`. Safe to use
-    from many lanes at once."""
+    """Sends replies of one channel; status lines and titles are left to its `statuses` and `titles`. Safe to use from
+    many lanes at once. `answering` is called just before the first chunk leaves, `ended` when the receipt of a reply is
+    written; `delay_scale` shortens the waits of tests."""
 
-    def __init__(
-        self,
-        adapter: ChannelAdapter,
-        bus: Deliveries,
-        places: Places,
-        files: Files,
-        scrubber: Scrubber,
-        clock: Clock,
-        addresses: AddressResolver,
-        validity: LeaseValidity,
-        *,
-        rules: attempt.SendRules,
-        answering: Callable[[Reply], None] = lambda reply: None,
-        ended: Callable[[Reply, DeliveryState], Awaitable[None]] | None = None,
-        delay_scale: float = 1.0,
-    ) -> None:
-        """Call `answering` just before the first chunk leaves, and `ended` when the receipt of a reply is written;
-        `delay_scale` shortens the waits of tests."""
-        self._adapter = adapter
-        self._bus = bus
-        self._scrubber = scrubber
-        self._addresses = addresses
-        self._clock = clock
-        self._answering = answering
-        self._ended = ended
-        self._backoff = BackoffTimer(scale=delay_scale)
-        pacer = Pacer(bus, adapter)
-        self._file_fetcher = FileFetcher(files, self._backoff)
-        self._health = DeliveryHealth(adapter, places, pacer, self._backoff, scrubber)
-        self._adopter = PreviewAdopter(adapter, places, self._backoff)
-        self._remover = attempt.PreviewRemover(adapter)
-        self._sender = attempt.ChunkSender(adapter, places, self._backoff, validity, rules)
-        self.titles = TitleDelivery(adapter, bus, places, addresses, self._backoff, scrubber, clock)
+    adapter: ChannelAdapter
+    bus: Deliveries
+    places: Places
+    files: Files
+    scrubber: Scrubber
+    clock: Clock
+    addresses: AddressResolver
+    validity: LeaseValidity
+    _: KW_ONLY
+    rules: attempt.SendRules
+    answering: Callable[[Reply], None] = lambda reply: None
+    ended: Callable[[Reply, DeliveryState], Awaitable[None]] | None = None
+    delay_scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        self._backoff = BackoffTimer(scale=self.delay_scale)
+        pacer = Pacer(self.bus, self.adapter)
+        self._file_fetcher = FileFetcher(self.files, self._backoff)
+        self._health = DeliveryHealth(self.adapter, self.places, pacer, self._backoff, self.scrubber)
+        self._adopter = PreviewAdopter(self.adapter, self.places, self._backoff)
+        self._remover = attempt.PreviewRemover(self.adapter)
+        self._sender = attempt.ChunkSender(self.adapter, self.places, self._backoff, self.validity, self.rules)
+        self.titles = TitleDelivery(
+            self.adapter, self.bus, self.places, self.addresses, self._backoff, self.scrubber, self.clock
+        )
         self.statuses = StatusDelivery(
-            adapter, bus, addresses, self._sender, self._health, self._backoff, scrubber, clock
+            self.adapter, self.bus, self.addresses, self._sender, self._health, self._backoff, self.scrubber, self.clock
         )
 
     def abandon_waits(self) -> None:
@@ -175,16 +169,14 @@ class ReplyDelivery:
         """Bring one reply to its end and write the receipt.
 
         Raises `CredentialsRejected`, `Abandoned`, and `TakenOver` when it is another process's reply by now."""
-        entry = attempt.DeliveryEntry(
-            pending, self._adapter.name, self._bus, self._scrubber, self._clock, self._backoff
-        )
+        entry = attempt.DeliveryEntry(pending, self.adapter.name, self.bus, self.scrubber, self.clock, self._backoff)
         state, reason = await self._try_all(entry)
         if state is DeliveryState.FAILED:
-            log.error("%s: reply %s failed: %s", self._adapter.name, entry.reply.id, reason)
+            log.error("%s: reply %s failed: %s", self.adapter.name, entry.reply.id, reason)
             await self._take_back(entry, entry.reply.address, behind=entry.record.next_chunk)
         await entry.finish(state, reason=reason)
-        if self._ended is not None:
-            await self._ended(entry.reply, state)
+        if self.ended is not None:
+            await self.ended(entry.reply, state)
 
     async def _try_all(self, entry: attempt.DeliveryEntry) -> tuple[DeliveryState, str]:
         try:
@@ -196,18 +188,18 @@ class ReplyDelivery:
         except (errors.CredentialsRejected, Abandoned, attempt.TakenOver):
             raise
         except Exception as error:  # one reply that cannot even be tried must not block its lane
-            log.exception("%s: reply %s cannot be delivered", self._adapter.name, entry.reply.id)
+            log.exception("%s: reply %s cannot be delivered", self.adapter.name, entry.reply.id)
             return DeliveryState.FAILED, f"unforeseen {type(error).__name__}"
 
     async def _send_all(self, entry: attempt.DeliveryEntry) -> tuple[DeliveryState, str]:
-        address = await self._backoff.with_bus(lambda: self._addresses.newest(entry.reply.address))
-        texts = await chunks_of(entry.reply, self._adapter)
+        address = await self._backoff.with_bus(lambda: self.addresses.newest(entry.reply.address))
+        texts = await chunks_of(entry.reply, self.adapter)
         opened = await self._sender.open(entry, address, texts=len(texts), files=len(entry.reply.files))
         if entry.record.state in _ENDED:
             return entry.record.state, str(entry.record.reason)
         was_cut = entry.is_interrupted
         await self._adopter.adopt(entry, address, opened)
-        contents = ReplyContents(self._adapter, entry.reply, texts, self._file_fetcher, shown=len(entry.record.shown))
+        contents = ReplyContents(self.adapter, entry.reply, texts, self._file_fetcher, shown=len(entry.record.shown))
         if opened.dead_because and not was_cut:
             return DeliveryState.FAILED, f"not tried, because of an earlier refusal: {opened.dead_because}"
         entry.record = replace(entry.record, chunks=len(contents))
@@ -245,7 +237,7 @@ class ReplyDelivery:
     async def _send_chunk(
         self, entry: attempt.DeliveryEntry, contents: ReplyContents, chunk_attempt: attempt.ChunkAttempt
     ) -> tuple[tuple[str, ...], attempt.ChunkAttempt] | attempt.FailReply:
-        since_ms = entry.record.begun_at_ms if chunk_attempt.is_unsure else self._clock.now_ms()
+        since_ms = entry.record.begun_at_ms if chunk_attempt.is_unsure else self.clock.now_ms()
         leaving = self._leaving(entry)
         while True:
             entry.is_whole = contents.is_whole(entry.record.next_chunk, chunk_attempt)
@@ -262,7 +254,7 @@ class ReplyDelivery:
                     await self._health.learn(error, chunk_attempt.address)
                 if isinstance(move, attempt.FailReply):
                     return move
-                log.warning("%s: reply %s: %s", self._adapter.name, entry.reply.id, error)
+                log.warning("%s: reply %s: %s", self.adapter.name, entry.reply.id, error)
                 state = DeliveryState.UNKNOWN if move.chunk_attempt.is_unsure else move.state
                 await entry.note(state, reason=str(error), attempt=move.chunk_attempt.attempt)
                 if move.is_exact:
@@ -280,10 +272,10 @@ class ReplyDelivery:
                 try:
                     await self._remover.take_back(address, message_id, entry.reply.language)
                 except (errors.RateLimited, errors.SendFailed, errors.OutcomeUnknown) as error:
-                    log.warning("%s: reply %s: %s", self._adapter.name, entry.reply.id, error)
+                    log.warning("%s: reply %s: %s", self.adapter.name, entry.reply.id, error)
                     await self._backoff.back_off(jittered(delay_s))
                 except errors.DeliveryError as error:
-                    log.warning("%s: a draft of reply %s stays: %s", self._adapter.name, entry.reply.id, error)
+                    log.warning("%s: a draft of reply %s stays: %s", self.adapter.name, entry.reply.id, error)
                     break
                 else:
                     break
@@ -291,7 +283,7 @@ class ReplyDelivery:
 
     def _leaving(self, entry: attempt.DeliveryEntry) -> Callable[[], None]:
         """Return what to call when a chunk leaves: the first one ends the typing indicator."""
-        return (lambda: None) if entry.record.next_chunk else (lambda: self._answering(entry.reply))
+        return (lambda: None) if entry.record.next_chunk else (lambda: self.answering(entry.reply))
 
 
 TAKE_MAX: Final = 64  # replies asked for at once: enough to fill the lanes
@@ -304,38 +296,27 @@ ARRIVE_WITHIN_S: Final = 5.0  # what such a process had begun; the next one asks
 READY_LOOK_S: Final = 1.0
 
 
+@dataclass(eq=False, repr=False)
 class DeliveryDispatcher:
-    """Takes the replies of one channel and keeps each lane in order."""
+    """Takes the replies of one channel and keeps each lane in order. `lane_locks` are those of all that call the
+    platform for a lane; `coming` is called with each reply as soon as it is taken."""
 
-    def __init__(
-        self,
-        adapter: ChannelAdapter,
-        bus: Deliveries,
-        delivery: ReplyDelivery,
-        addresses: AddressResolver,
-        validity: LeaseValidity,
-        *,
-        consumer: str,
-        lane_locks: LaneLocks | None = None,
-        coming: Callable[[Reply], None] = lambda reply: None,
-    ) -> None:
-        """Use `lane_locks` together with all that call the platform for a lane; call `coming` with each reply as soon
-        as it is taken."""
-        self._adapter = adapter
-        self._bus = bus
-        self._delivery = delivery
-        self._addresses = addresses
-        self._validity = validity
-        self._consumer = consumer
-        self._lane_locks = lane_locks or LaneLocks()
-        self._coming = coming
-        self._lanes: dict[str, LaneQueue] = {}
-        self._workers: dict[str, asyncio.Task[None]] = {}
-        self._in_hand: set[str] = set()
-        self._room = asyncio.Event()
-        self._rejected: asyncio.Future[None] | None = None
-        self._draining = False
-        self._leaving = False
+    adapter: ChannelAdapter
+    bus: Deliveries
+    delivery: ReplyDelivery
+    addresses: AddressResolver
+    validity: LeaseValidity
+    _: KW_ONLY
+    consumer: str
+    lane_locks: LaneLocks = field(default_factory=LaneLocks)
+    coming: Callable[[Reply], None] = lambda reply: None
+    _lanes: dict[str, LaneQueue] = field(init=False, default_factory=dict)
+    _workers: dict[str, asyncio.Task[None]] = field(init=False, default_factory=dict)
+    _in_hand: set[str] = field(init=False, default_factory=set)
+    _room: asyncio.Event = field(init=False, default_factory=asyncio.Event)
+    _rejected: asyncio.Future[None] | None = field(init=False, default=None)
+    _draining: bool = field(init=False, default=False)
+    _leaving: bool = field(init=False, default=False)
 
     @property
     def is_draining(self) -> bool:
@@ -350,20 +331,20 @@ class DeliveryDispatcher:
     async def run(self) -> None:
         """Deliver until cancelled or drained. Raises `CredentialsRejected` when the platform throws us out."""
         while not self._draining:
-            await self._adapter.until_ready()
+            await self.adapter.until_ready()
             await while_holding(
-                self._bus,
-                f"delivery:{self._adapter.account}",
-                self._consumer,
+                self.bus,
+                f"delivery:{self.adapter.account}",
+                self.consumer,
                 self._deliver,
-                waiting=lambda obstacle: log.debug("%s: not delivering: %s", self._adapter.name, obstacle),
-                validity=self._validity,
+                waiting=lambda obstacle: log.debug("%s: not delivering: %s", self.adapter.name, obstacle),
+                validity=self.validity,
             )
 
     async def drain(self, *, grace_s: float) -> None:
         """Take nothing more, let what is in flight arrive; what waits stays in the stream."""
         self._draining = True
-        self._delivery.abandon_waits()
+        self.delivery.abandon_waits()
         self._leave()
         workers = tuple(self._workers.values())
         if workers:
@@ -382,7 +363,7 @@ class DeliveryDispatcher:
         finally:
             await _cancelled(*self._workers.values())
             self._in_hand.clear()
-            self._bus.put_back(self._adapter.name)
+            self.bus.put_back(self.adapter.name)
 
     def _leave(self) -> None:
         """Finish what is in flight and leave in the stream what waits."""
@@ -397,9 +378,9 @@ class DeliveryDispatcher:
         while True:
             try:
                 async with asyncio.timeout(UNREADY_MAX_S):
-                    await self._adapter.until_ready()
+                    await self.adapter.until_ready()
             except TimeoutError:
-                log.warning("%s: not ready for %g s, so another process may deliver", self._adapter.name, UNREADY_MAX_S)
+                log.warning("%s: not ready for %g s, so another process may deliver", self.adapter.name, UNREADY_MAX_S)
                 return
             await asyncio.sleep(READY_LOOK_S)
 
@@ -407,18 +388,18 @@ class DeliveryDispatcher:
         backoff = Backoff(BUS_RETRY_FIRST_S, BUS_RETRY_CAP_S)
         while not self._draining:
             try:
-                taken = await self._bus.replies(self._adapter.name, self._consumer, count=TAKE_MAX, wait_s=READ_WAIT_S)
-                self._lane_locks.is_placing = True
-                lanes = await self._addresses.lanes([pending.reply.address for pending in taken])
+                taken = await self.bus.replies(self.adapter.name, self.consumer, count=TAKE_MAX, wait_s=READ_WAIT_S)
+                self.lane_locks.is_placing = True
+                lanes = await self.addresses.lanes([pending.reply.address for pending in taken])
                 backoff.reset()
             except errors.BusUnavailable as error:
-                log.warning("%s: no replies while the bus is away: %s", self._adapter.name, error)
-                self._bus.put_back(self._adapter.name)
+                log.warning("%s: no replies while the bus is away: %s", self.adapter.name, error)
+                self.bus.put_back(self.adapter.name)
                 await asyncio.sleep(backoff.next_s())
                 continue
             for pending, lane in zip(taken, lanes, strict=True):
                 self._put(pending, lane_for(pending.reply, lane))
-            self._lane_locks.is_placing = False
+            self.lane_locks.is_placing = False
             while len(self._in_hand) >= IN_HAND_MAX:
                 self._room.clear()
                 await self._room.wait()
@@ -427,12 +408,12 @@ class DeliveryDispatcher:
         if pending.entry_id in self._in_hand:
             return
         self._in_hand.add(pending.entry_id)
-        self._coming(pending.reply)
+        self.coming(pending.reply)
         if lane not in self._lanes:
-            self._lanes[lane] = LaneQueue(self._lane_locks.of(lane))
+            self._lanes[lane] = LaneQueue(self.lane_locks.of(lane))
         self._lanes[lane].put(pending)
         if lane not in self._workers:
-            worker = asyncio.create_task(self._work(lane), name=f"{self._adapter.name}-lane")
+            worker = asyncio.create_task(self._work(lane), name=f"{self.adapter.name}-lane")
             self._workers[lane] = worker
 
     async def _work(self, lane: str) -> None:
@@ -452,7 +433,7 @@ class DeliveryDispatcher:
                 self._in_hand.discard(pending.entry_id)
                 self._room.set()
         except Abandoned:
-            log.info("%s: %d replies stay in the stream", self._adapter.name, len(waiting))
+            log.info("%s: %d replies stay in the stream", self.adapter.name, len(waiting))
         except errors.CredentialsRejected as error:
             if self._rejected is not None and not self._rejected.done():
                 self._rejected.set_exception(error)
@@ -465,13 +446,13 @@ class DeliveryDispatcher:
         try:
             match pending.reply.kind:
                 case ReplyKind.STATUS:
-                    return await self._delivery.statuses.attempt(pending, is_overtaken=is_overtaken)
+                    return await self.delivery.statuses.attempt(pending, is_overtaken=is_overtaken)
                 case ReplyKind.TITLE:
-                    return await self._delivery.titles.attempt(pending, is_overtaken=is_overtaken)
+                    return await self.delivery.titles.attempt(pending, is_overtaken=is_overtaken)
                 case _:
-                    await self._delivery.deliver(pending)
+                    await self.delivery.deliver(pending)
         except attempt.TakenOver:
-            log.warning("%s: reply %s is delivered by another process", self._adapter.name, pending.reply.id)
+            log.warning("%s: reply %s is delivered by another process", self.adapter.name, pending.reply.id)
         return None
 
 

@@ -12,7 +12,7 @@ import shutil
 import time
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -257,50 +257,36 @@ ALBUM_SETTLE_MS: Final = 1_000  # an album comes part by part, and no part says 
 SPLIT_SETTLE_MS: Final = 700  # a client that splits a long text sends the rest at once
 
 
+@dataclass(eq=False, repr=False)
 class MessageIntake:
-    """The intake of one channel."""
+    """The intake of one channel. `accepted` is called with each message that waits for a turn now, `retracted` with the
+    id of each that is not on its lane any more. A message that held a secret is given to `delete` once it is on the bus
+    without the secret."""
 
-    def __init__(
-        self,
-        deps: IntakeDeps,
-        config: IntakeConfig,
-        *,
-        accepted: Callable[[ReplyAddress], None] = lambda address: None,
-        retracted: Callable[[str], None] = lambda message_id: None,
-        delete: Callable[[InboundMessage], Awaitable[None]] | None = None,
-        deferred_replies: DeferredReplies | None = None,
-    ) -> None:
-        """Call `accepted` with each message that waits for a turn now, and `retracted` with the id of each that is not
-        on its lane any more. A message that held a secret is given to `delete` once it is on the bus without the
-        secret."""
-        scrubber, clock, language = deps.scrubber, deps.clock, config.language
-        self._bus = deps.intake
+    deps: IntakeDeps
+    config: IntakeConfig
+    _: KW_ONLY
+    accepted: Callable[[ReplyAddress], None] = lambda address: None
+    retracted: Callable[[str], None] = lambda message_id: None
+    delete: Callable[[InboundMessage], Awaitable[None]] | None = None
+    deferred_replies: DeferredReplies | None = None
+    _recent: RecentMessages = field(init=False, default_factory=RecentMessages)
+    _albums: Albums = field(init=False, default_factory=Albums)
+    _endings: OpenEndings = field(init=False, default_factory=OpenEndings)
+    _taking: asyncio.Lock = field(init=False, default_factory=asyncio.Lock)
+    _listening: asyncio.Semaphore = field(init=False, default_factory=lambda: asyncio.Semaphore(LISTENING_MAX))
+    _suggesting: asyncio.Semaphore = field(init=False, default_factory=lambda: asyncio.Semaphore(SUGGESTING_MAX))
+    _is_closed: bool = field(init=False, default=False)
+
+    def __post_init__(self) -> None:
+        scrubber, clock, language = self.deps.scrubber, self.deps.clock, self.config.language
         self._scrubber = scrubber
         self._clock = clock
-        self._admission = AdmissionControl(deps.access, config.access, config.rate_of, config.command_rate_of)
-        self._owner_code = config.access.owner_code
-        self._presses = deps.presses
-        self._deferred_replies = deferred_replies
-        self._suggestions = deps.suggestions
-        self._scope = config.scope
-        self._sanitizer = Sanitizer(scrubber, clock, config.scope, language=language)
-        self._notifier = RejectionNotifier(deps.access, deps.deliveries, scrubber, clock, language=language)
-        self._secret_capture = deps.secret_capture
-        self._hooks = deps.hooks
-        self._settle_ms = config.settle_ms
-        self._interrupts = config.interrupts
-        self._lane_messages_max = config.lane_messages_max
-        self._has_disk = config.has_disk
-        self._accepted = accepted
-        self._retracted = retracted
-        self._delete = delete
-        self._recent = RecentMessages()
-        self._albums = Albums()
-        self._endings = OpenEndings()
-        self._taking = asyncio.Lock()
-        self._listening = asyncio.Semaphore(LISTENING_MAX)
-        self._suggesting = asyncio.Semaphore(SUGGESTING_MAX)
-        self._is_closed = False
+        self._admission = AdmissionControl(
+            self.deps.access, self.config.access, self.config.rate_of, self.config.command_rate_of
+        )
+        self._sanitizer = Sanitizer(scrubber, clock, self.config.scope, language=language)
+        self._notifier = RejectionNotifier(self.deps.access, self.deps.deliveries, scrubber, clock, language=language)
 
     def close(self) -> None:
         """Take nothing from now on, because the process stops; the platform keeps new messages for the next process."""
@@ -314,7 +300,7 @@ class MessageIntake:
         self._check_open()
         kind = incoming.command.control if incoming.command else None
         is_for_lane = kind is None and not incoming.is_edit
-        judged = await self._admission.judge(incoming, lane=incoming.key(self._scope) if is_for_lane else None)
+        judged = await self._admission.judge(incoming, lane=incoming.key(self.config.scope) if is_for_lane else None)
         if judged.admittance is not Admittance.BLOCKED and self._is_owner_code(incoming):
             claim = self._sanitizer.clean(replace(incoming, text=""))  # of the code itself nothing goes further
             return await self._request(ControlRequest(ControlKind.CLAIM, claim), incoming)
@@ -333,10 +319,10 @@ class MessageIntake:
     async def retract(self, retraction: Retraction) -> IntakeOutcome:
         """Take a deleted message off its lane. Raises `BusUnavailable`."""
         self._check_open()
-        key = retraction.key(self._scope) or self._recent.key_of(retraction.id)
-        if key is None or await self._bus.withdraw(key, retraction.id) is Amendment.TOO_LATE:
+        key = retraction.key(self.config.scope) or self._recent.key_of(retraction.id)
+        if key is None or await self.deps.intake.withdraw(key, retraction.id) is Amendment.TOO_LATE:
             return IntakeOutcome.IGNORED
-        self._retracted(retraction.id)
+        self.retracted(retraction.id)
         return IntakeOutcome.AMENDED
 
     async def press(self, press: Incoming) -> CleanText | None:
@@ -359,13 +345,13 @@ class MessageIntake:
         if kind is ControlKind.STOP and message.key.user and not (is_own or judged.is_admin):
             return self._notifier.words(press).say(notices.NOT_YOURS_TO_STOP)
         request = ControlRequest(kind, message, is_press=True)
-        admission = await self._bus.request_control(request, rate=self._admission.command_rate_of(press))
+        admission = await self.deps.intake.request_control(request, rate=self._admission.command_rate_of(press))
         if admission.verdict is Verdict.TOO_FAST:
             return notices.too_fast_commands(admission.wait_s, self._notifier.words(press))
         if admission.verdict is not Verdict.ACCEPTED:
             return literal_text("")
-        if kind is ControlKind.STOP and self._deferred_replies is not None:
-            self._deferred_replies.stopped(message, is_press=True)
+        if kind is ControlKind.STOP and self.deferred_replies is not None:
+            self.deferred_replies.stopped(message, is_press=True)
         return None
 
     async def told(self, press: Incoming) -> CleanText:
@@ -373,7 +359,7 @@ class MessageIntake:
         time."""
         try:
             async with self._listening:
-                reply = await self._presses.told(self._pressed(press), wait_s=limits.PRESS_ANSWER_S)
+                reply = await self.deps.presses.told(self._pressed(press), wait_s=limits.PRESS_ANSWER_S)
         except BusUnavailable:
             return literal_text("")
         return literal_text("") if reply is None else reply.text
@@ -383,8 +369,8 @@ class MessageIntake:
         turned away. Raises `BusUnavailable`."""
         with self._notifier.at_once(chosen) as said:
             outcome = await self.accept(chosen)
-            if outcome is IntakeOutcome.QUEUED and self._deferred_replies is not None:
-                self._deferred_replies.made(chosen.key(self._scope), chosen.address)
+            if outcome is IntakeOutcome.QUEUED and self.deferred_replies is not None:
+                self.deferred_replies.made(chosen.key(self.config.scope), chosen.address)
             return said() if outcome in _NOT_TAKEN else None
 
     async def suggest(self, typing: Incoming) -> Sequence[Suggestion]:
@@ -395,7 +381,7 @@ class MessageIntake:
             return ()
         if self._is_closed or self._suggesting.locked():
             return ()
-        owner, key = SessionKey(typing.channel, typing.user_id), typing.key(self._scope)
+        owner, key = SessionKey(typing.channel, typing.user_id), typing.key(self.config.scope)
         typed = clipped(
             self._scrubber.for_chat(str(key)).scrub(typing.command.arguments), limits.SUGGESTION_TYPED_CHARS_MAX
         )
@@ -404,7 +390,7 @@ class MessageIntake:
                 if not (await self._admission.judge(typing)).is_admitted:
                     return ()
                 wanted = SuggestionRequest(key, owner, kind, typed, typing.language)
-                return await self._suggestions.ask(wanted, wait_s=limits.SUGGESTIONS_WAIT_S)
+                return await self.deps.suggestions.ask(wanted, wait_s=limits.SUGGESTIONS_WAIT_S)
         except BusUnavailable:
             return ()
 
@@ -430,11 +416,11 @@ class MessageIntake:
 
     def _is_owner_code(self, incoming: Incoming) -> bool:
         """Tell whether a direct message is the code that makes its author admin, or opens Telegram's link with it."""
-        if self._owner_code is None or not incoming.is_private or incoming.is_edit or incoming.is_bot:
+        if self.config.access.owner_code is None or not incoming.is_private or incoming.is_edit or incoming.is_bot:
             return False
         command = incoming.command
         said = command.arguments if command is not None and command.name == "start" else incoming.text
-        return self._owner_code.is_meant_by(said, self._clock.now_ms())
+        return self.config.access.owner_code.is_meant_by(said, self._clock.now_ms())
 
     async def _amend(self, incoming: Incoming) -> IntakeOutcome:
         """Change what waits, or is being answered. Of a message that is neither, an edit makes nothing new: not
@@ -451,7 +437,7 @@ class MessageIntake:
         message = self._sanitizer.clean(incoming, self._endings.before(incoming, now_ms) if is_newest else "")
         message = await self._hooked(message, incoming)
         await self._keep(message, incoming)
-        amendment = await self._bus.amend(message)
+        amendment = await self.deps.intake.amend(message)
         await self._delete_if_secret(message)
         if amendment is Amendment.TOO_LATE:
             return IntakeOutcome.IGNORED
@@ -474,29 +460,29 @@ class MessageIntake:
 
     async def _hooked(self, message: InboundMessage, incoming: Incoming) -> InboundMessage:
         """Return the message as the hooks of plug-ins leave it. They see no commands."""
-        if not (self._hooks and message.text) or incoming.command is not None:
+        if not (self.deps.hooks and message.text) or incoming.command is not None:
             return message
         event = HookEvent(HookPoint.AFTER_NORMALIZE, message.text, message.key, message.id)
         scrubber = self._scrubber.for_chat(str(message.key))
-        text = await self._hooks.replaced(event, scrubber.scrub)
+        text = await self.deps.hooks.replaced(event, scrubber.scrub)
         bounded = fit(text)
         return replace(message, text=text if bounded == text else scrubber.scrub(bounded))
 
     async def _delete_if_secret(self, message: InboundMessage) -> None:
-        if self._delete is not None and message.removed:
-            await self._delete(message)
+        if self.delete is not None and message.removed:
+            await self.delete(message)
 
     async def _enqueue(self, message: InboundMessage, incoming: Incoming, judged: Judgement) -> IntakeOutcome:
-        if not self._has_disk():
+        if not self.config.has_disk():
             await self._tell_full(incoming, message.key)
             raise QueueFull("the disk is nearly full (limits.disk.free_mb); messages stay with their platform")
         await self._keep(message, incoming)
-        settle = max(self._settle_ms, settle_ms(incoming))
+        settle = max(self.config.settle_ms, settle_ms(incoming))
         rate = self._admission.rate_of(incoming)
-        admission = await self._bus.enqueue(
+        admission = await self.deps.intake.enqueue(
             message,
             settle_ms=settle,
-            interrupts=self._interrupts,
+            interrupts=self.config.interrupts,
             rate=rate,
             judged_by=judged.shown,
             # A message with a secret has to come again until it is to be deleted, too.
@@ -508,13 +494,13 @@ class MessageIntake:
             case Verdict.ACCEPTED:
                 self._admission.taken(incoming)
                 self._recent.keep(incoming, message.key)
-                self._accepted(message.address)
+                self.accepted(message.address)
                 return IntakeOutcome.QUEUED
             case Verdict.DUPLICATE:
                 self._recent.keep(incoming, message.key)
                 return IntakeOutcome.DUPLICATE
             case Verdict.LANE_FULL:
-                full = notices.lane_full(self._lane_messages_max, self._notifier.words(incoming))
+                full = notices.lane_full(self.config.lane_messages_max, self._notifier.words(incoming))
                 await self._notifier.tell(incoming, message.key, "lane-full", full)
                 return IntakeOutcome.TURNED_AWAY
             case Verdict.TOO_FAST:
@@ -539,8 +525,8 @@ class MessageIntake:
     async def _keep(self, message: InboundMessage, incoming: Incoming) -> None:
         """Put a secret into the vault before its message is on its way: the message's reader may be asked to use the
         secret."""
-        if self._secret_capture is not None:
-            await self._secret_capture.keep(message, incoming.text)
+        if self.deps.secret_capture is not None:
+            await self.deps.secret_capture.keep(message, incoming.text)
 
     async def _control(self, incoming: Incoming, kind: ControlKind) -> IntakeOutcome:
         message = self._sanitizer.clean(incoming)
@@ -550,13 +536,13 @@ class MessageIntake:
 
     async def _request(self, request: ControlRequest, incoming: Incoming) -> IntakeOutcome:
         message, kind = request.message, request.kind
-        admission = await self._bus.request_control(request, rate=self._admission.command_rate_of(incoming))
+        admission = await self.deps.intake.request_control(request, rate=self._admission.command_rate_of(incoming))
         if admission.verdict is Verdict.TOO_FAST:
             wait = notices.too_fast_commands(admission.wait_s, self._notifier.words(incoming))
             await self._notifier.tell(incoming, message.author, "too-fast-commands", wait)
             return IntakeOutcome.TURNED_AWAY
-        if kind is ControlKind.STOP and self._deferred_replies is not None:
-            self._deferred_replies.stopped(message)
+        if kind is ControlKind.STOP and self.deferred_replies is not None:
+            self.deferred_replies.stopped(message)
         return IntakeOutcome.CONTROL if admission.verdict is Verdict.ACCEPTED else IntakeOutcome.DUPLICATE
 
 

@@ -178,39 +178,32 @@ _TitleEnding = tuple[DeliveryState, str]
 _TITLE_DONE: Final[_TitleEnding] = (DeliveryState.SENT, "")
 
 
+@dataclass(eq=False, repr=False)
 class TitleDelivery:
     """Names the places of one channel. Safe to use from many lanes at once."""
 
-    def __init__(
-        self,
-        adapter: ChannelAdapter,
-        bus: Deliveries,
-        places: Places,
-        addresses: AddressResolver,
-        backoff: BackoffTimer,
-        scrubber: Scrubber,
-        clock: Clock,
-    ) -> None:
-        self._adapter = adapter
-        self._naming = adapter if isinstance(adapter, SupportsNames) else None
-        self._bus = bus
-        self._places = places
-        self._addresses = addresses
-        self._backoff = backoff
-        self._scrubber = scrubber
-        self._clock = clock
+    adapter: ChannelAdapter
+    bus: Deliveries
+    places: Places
+    addresses: AddressResolver
+    backoff: BackoffTimer
+    scrubber: Scrubber
+    clock: Clock
+
+    def __post_init__(self) -> None:
+        self._naming = self.adapter if isinstance(self.adapter, SupportsNames) else None
 
     async def attempt(self, pending: PendingReply, *, is_overtaken: bool) -> Postponed | None:
         """Name the place; `is_overtaken`: a later title of the same conversation waits already. None: the title has
         come to its end, the receipt is written. Raises `Abandoned`, `TakenOver`."""
-        entry = DeliveryEntry(pending, self._adapter.name, self._bus, self._scrubber, self._clock, self._backoff)
+        entry = DeliveryEntry(pending, self.adapter.name, self.bus, self.scrubber, self.clock, self.backoff)
         await entry.look()
         outcome = self._foregone(entry, is_overtaken=is_overtaken) or await self._tried(entry)
         if isinstance(outcome, float):
             return Postponed(replace(pending, record=entry.record), outcome)
         state, reason = outcome
         if state is not DeliveryState.SENT:
-            log.info("%s: %s is left out: %s", self._adapter.name, entry.reply.id, reason)
+            log.info("%s: %s is left out: %s", self.adapter.name, entry.reply.id, reason)
         await entry.finish(state, reason=reason)
         return None
 
@@ -234,21 +227,21 @@ class TitleDelivery:
         except TimeoutError:
             return await self._after(entry, errors.OutcomeUnknown("no answer within the time that a title has"))
         except Exception as error:  # named boundary, delivery attempt: a name is never worth a failure
-            log.exception("%s: %s cannot be given", self._adapter.name, entry.reply.id)
+            log.exception("%s: %s cannot be given", self.adapter.name, entry.reply.id)
             return DeliveryState.FAILED, f"unforeseen {type(error).__name__}"
 
     async def _name(self, entry: DeliveryEntry) -> _TitleEnding | float:
         naming, title = self._naming, entry.reply.title
         if naming is None or not title:
             return _TITLE_DONE
-        await self._adapter.until_ready()
-        address = await self._backoff.with_bus(lambda: self._addresses.newest(entry.reply.address))
+        await self.adapter.until_ready()
+        address = await self.backoff.with_bus(lambda: self.addresses.newest(entry.reply.address))
         place = naming.nameable(address)
         if place is None or not await self._is_ours(entry, place):
             return _TITLE_DONE
         if not await naming.lacks_name(address, title):
             return _TITLE_DONE
-        destination = Destination(self._adapter.account, place_of(self._adapter, address))
+        destination = Destination(self.adapter.account, place_of(self.adapter, address))
         begun = await entry.begin(destination, token_wishes(place.budgets, Urgency.ANSWER))
         if begun.wait_s > 0:
             return await self._later(entry, begun.wait_s, "the place was named too often lately")
@@ -256,9 +249,9 @@ class TitleDelivery:
         return _TITLE_DONE
 
     async def _is_ours(self, entry: DeliveryEntry, place: Nameable) -> bool:
-        name, key = f"{self._adapter.account}:{place.name}", str(entry.reply.key)
-        return await self._backoff.with_bus(
-            lambda: self._places.may_name(name, conversation=key, is_first=place.is_first)
+        name, key = f"{self.adapter.account}:{place.name}", str(entry.reply.key)
+        return await self.backoff.with_bus(
+            lambda: self.places.may_name(name, conversation=key, is_first=place.is_first)
         )
 
     async def _after(self, entry: DeliveryEntry, error: errors.DeliveryError) -> _TitleEnding | float:
@@ -271,7 +264,7 @@ class TitleDelivery:
                 return await self._later(entry, error.retry_after_s, str(error))
             case _:
                 chosen_s = RETRY_DELAYS_S[min(entry.record.attempt, len(RETRY_DELAYS_S) - 1)]
-                return await self._later(entry, self._backoff.chosen_s(chosen_s), str(error))
+                return await self._later(entry, self.backoff.chosen_s(chosen_s), str(error))
 
     async def _later(self, entry: DeliveryEntry, pause_s: float, reason: str) -> _TitleEnding | float:
         if pause_s >= _title_left_s(entry):

@@ -13,7 +13,7 @@ import re
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from time import time
 from typing import Any, Final
 from urllib.parse import parse_qs
@@ -334,33 +334,26 @@ class _Link:
                 await acknowledge_unreadable(client, message)
 
 
+@dataclass(eq=False, repr=False)
 class SlackSockets:
-    """The connections of one app. `lost_touch` is called when something may have been said that none of them heard."""
+    """The connections of one app. `lost_touch` is called when something may have been said that none of them heard;
+    `tell` is told the state, `share` whether Slack counts more connections than ours."""
 
-    def __init__(
-        self,
-        client: AsyncWebClient,
-        app: AsyncApp,
-        *,
-        app_token: str,
-        connections: int,
-        timeouts: SocketTimeouts,
-        lost_touch: Callable[[], None],
-        share: Callable[[bool], None],
-        tell: Callable[[str], None],
-    ) -> None:
-        """Call `tell` with the state, and `share` with whether Slack counts more connections than ours."""
-        self._client = client
-        self._app = app
-        self._app_token = app_token
-        self._timeouts = timeouts
-        self._lost_touch = lost_touch
-        self._share = share
-        self._tell = tell
-        self._links: Sequence[_Link] = [_Link(self._up, self._down) for _ in range(connections)]
-        self._listening: set[int] = set()  # the links whose sockets are known to be well
-        self.first_is_up = asyncio.Event()
-        """Slack has had somebody to tell since then; what was said before is read back after it."""
+    client: AsyncWebClient
+    app: AsyncApp
+    _: KW_ONLY
+    app_token: str
+    connections: int
+    timeouts: SocketTimeouts
+    lost_touch: Callable[[], None]
+    share: Callable[[bool], None]
+    tell: Callable[[str], None]
+    _listening: set[int] = field(init=False, default_factory=set)  # the links whose sockets are known to be well
+    first_is_up: asyncio.Event = field(init=False, default_factory=asyncio.Event)
+    """Slack has had somebody to tell since then; what was said before is read back after it."""
+
+    def __post_init__(self) -> None:
+        self._links: Sequence[_Link] = [_Link(self._up, self._down) for _ in range(self.connections)]
 
     async def run(self) -> None:
         """Stay connected until cancelled. Raises `CredentialsRejected`."""
@@ -398,7 +391,7 @@ class SlackSockets:
         """Raise `SocketLost` when there is no socket that answers pings and has greeted us for too long."""
         loop = asyncio.get_running_loop()
         alive_at_s = loop.time()
-        while loop.time() - alive_at_s < self._timeouts.dead_s:
+        while loop.time() - alive_at_s < self.timeouts.dead_s:
             await asyncio.sleep(limits.WATCH_EVERY_S)
             if await handler.client.is_connected() and link.greeted is handler.client.current_session:
                 alive_at_s = loop.time()
@@ -411,21 +404,21 @@ class SlackSockets:
         listened."""
         others = self._listening - {id(link)}
         if link.has_greeted and not (link.is_announced and others):
-            self._lost_touch()
+            self.lost_touch()
         self._listening.add(id(link))
         count = hello.get("num_connections")
-        self._share(isinstance(count, int) and count > len(self._listening))
+        self.share(isinstance(count, int) and count > len(self._listening))
         self.first_is_up.set()
-        self._tell(CONNECTED)
+        self.tell(CONNECTED)
 
     def _down(self, link: _Link, state: str = "the socket is being mended") -> None:
         self._listening.discard(id(link))
         if not self._listening:
-            self._tell(state)
+            self.tell(state)
 
     async def _url(self) -> str:
         try:
-            answer = await self._client.apps_connections_open(app_token=self._app_token)
+            answer = await self.client.apps_connections_open(app_token=self.app_token)
         except SlackApiError as error:
             raise or_rejected(error) from error
         return str(answer["url"])
@@ -434,12 +427,8 @@ class SlackSockets:
         """Build a handler that will connect to `url` (good for one connection). Must be called inside the
         running loop."""
         handler = Handler(
-            self._app,
-            self._app_token,
-            logger=sdk_log,
-            web_client=self._client,
-            ping_interval=self._timeouts.ping_every_s,
+            self.app, self.app_token, logger=sdk_log, web_client=self.client, ping_interval=self.timeouts.ping_every_s
         )
-        handler.client.proxy = self._client.proxy
+        handler.client.proxy = self.client.proxy
         handler.client.wss_uri = url
         return handler

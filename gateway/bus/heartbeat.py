@@ -13,7 +13,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cache, partial
 from pathlib import Path
 from types import TracebackType
@@ -45,6 +45,7 @@ class HeartbeatTimes:
     loop_dead_after_s: float = LOOP_DEAD_AFTER_S
 
 
+@dataclass(eq=False, repr=False)
 class Heartbeat:
     """Beats and reaps for one registered worker while its block runs.
 
@@ -52,32 +53,26 @@ class Heartbeat:
     them and register again. The beat goes on after a loss, so the worker may register at any time. Of several shards,
     a lease that one lost is taken again there, and its turns alone are cancelled."""
 
-    def __init__(
-        self,
-        shards: Shards,
-        lanes: Lanes,
-        worker: str,
-        *,
-        on_cancel: Callable[[Cancel], None],
-        on_lost: Callable[[], None],
-        beating: HeartbeatTimes,
-    ) -> None:
-        self._shards = shards
-        self._lanes = lanes
-        self._worker = worker
-        self._on_cancel = on_cancel
-        self._lease_ttl_s = beating.lease_ttl_s
-        self._returning: dict[int, asyncio.Task[None]] = {}
+    shards: Shards
+    lanes: Lanes
+    worker: str
+    _: KW_ONLY
+    on_cancel: Callable[[Cancel], None]
+    on_lost: Callable[[], None]
+    beating: HeartbeatTimes
+    _returning: dict[int, asyncio.Task[None]] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
         self._beats = [
             _ShardBeat(
                 shard.blocking_client,
-                lanes.leases_in(shard),
-                worker,
-                on_cancel=on_cancel,
-                on_lost=on_lost if shards.is_one else partial(self._lose, shard),
-                beating=beating,
+                self.lanes.leases_in(shard),
+                self.worker,
+                on_cancel=self.on_cancel,
+                on_lost=self.on_lost if self.shards.is_one else partial(self._lose, shard),
+                beating=self.beating,
             )
-            for shard in shards
+            for shard in self.shards
         ]
 
     @property
@@ -86,8 +81,8 @@ class Heartbeat:
 
         Whatever ends before it was done by the only owner. A process that was paused finds it in the past. A shard in
         which the worker has no lane does not count; without any lane it is the longest lease."""
-        ends_s = [self._lanes.leases_in(shard).end_s(self._worker) for shard in self._shards]
-        held = [ends_s[shard.number] for shard in self._shards if self._lanes.held(shard, self._worker)]
+        ends_s = [self.lanes.leases_in(shard).end_s(self.worker) for shard in self.shards]
+        held = [ends_s[shard.number] for shard in self.shards if self.lanes.held(shard, self.worker)]
         return min(held, default=max(ends_s))
 
     async def __aenter__(self) -> Self:
@@ -108,46 +103,36 @@ class Heartbeat:
         """The shard reaped us, or forgot us in a failover: what we run there is somebody else's by now."""
         if shard.number in self._returning:
             return
-        for lane in self._lanes.held(shard, self._worker):
-            self._on_cancel(Cancel(lane, CancelKind.RESTART))
+        for lane in self.lanes.held(shard, self.worker):
+            self.on_cancel(Cancel(lane, CancelKind.RESTART))
         returning = asyncio.create_task(self._return(shard), name=f"bus-return-{shard.number}")
         self._returning[shard.number] = returning
 
     async def _return(self, shard: Shard) -> None:
         try:
-            await self._lanes.leases_in(shard).register(self._worker, lease_ttl_s=self._lease_ttl_s)
+            await self.lanes.leases_in(shard).register(self.worker, lease_ttl_s=self.beating.lease_ttl_s)
         except BusError:  # the next beat that is answered says again that we are not known
             return
         finally:
             del self._returning[shard.number]
 
 
+@dataclass(eq=False, repr=False)
 class _ShardBeat:
     """The thread that beats in one shard."""
 
-    def __init__(
-        self,
-        connect: Callable[[], Redis],
-        leases: Leases,
-        worker: str,
-        *,
-        on_cancel: Callable[[Cancel], None],
-        on_lost: Callable[[], None],
-        beating: HeartbeatTimes,
-    ) -> None:
-        self._connect = connect
-        self._leases = leases
-        self._worker = worker
-        self._on_cancel = on_cancel
-        self._on_lost = on_lost
-        self._lease_ttl_s = beating.lease_ttl_s
-        self._beat_every_s = beating.every_s
-        self._loop_dead_after_s = beating.loop_dead_after_s
-        self._stop = threading.Event()
-        self._ticked_at = 0.0
-        self._reap_from_s = 0.0
-        self._ticker: asyncio.TimerHandle | None = None
-        self._thread: threading.Thread | None = None
+    connect: Callable[[], Redis]
+    leases: Leases
+    worker: str
+    _: KW_ONLY
+    on_cancel: Callable[[Cancel], None]
+    on_lost: Callable[[], None]
+    beating: HeartbeatTimes
+    _stop: threading.Event = field(init=False, default_factory=threading.Event)
+    _ticked_at: float = field(init=False, default=0.0)
+    _reap_from_s: float = field(init=False, default=0.0)
+    _ticker: asyncio.TimerHandle | None = field(init=False, default=None)
+    _thread: threading.Thread | None = field(init=False, default=None)
 
     def start(self) -> None:
         """Begin to beat."""
@@ -171,11 +156,11 @@ class _ShardBeat:
     def _beat_on(self, loop: asyncio.AbstractEventLoop) -> None:
         """The thread: beat, reap, tell the loop; an outage of Redis is waited out."""
         client: Redis | None = None
-        while not self._stop.wait(self._beat_every_s):
-            if time.monotonic() - self._ticked_at > self._loop_dead_after_s:
+        while not self._stop.wait(self.beating.every_s):
+            if time.monotonic() - self._ticked_at > self.beating.loop_dead_after_s:
                 continue
             try:
-                client = client or self._connect()
+                client = client or self.connect()
                 answer = self._beat(client)
             except (RedisError, OSError):
                 # Another server may serve us by the next beat: it is looked up anew.
@@ -190,23 +175,23 @@ class _ShardBeat:
 
     def _beat(self, client: Redis) -> Any:
         now_s = time.monotonic()
-        if 0 < self._leases.end_s(self._worker) < now_s:
+        if 0 < self.leases.end_s(self.worker) < now_s:
             # Redis was away, and not only for us: the others get the time of a lease to say that they live.
-            self._reap_from_s = now_s + self._lease_ttl_s
-        end_s = now_s + self._lease_ttl_s
-        answer = _evaluate(client, self._leases.beat_call(self._worker, lease_ttl_s=self._lease_ttl_s))
-        self._leases.renewed(self._worker, answer, end_s=end_s)
+            self._reap_from_s = now_s + self.beating.lease_ttl_s
+        end_s = now_s + self.beating.lease_ttl_s
+        answer = _evaluate(client, self.leases.beat_call(self.worker, lease_ttl_s=self.beating.lease_ttl_s))
+        self.leases.renewed(self.worker, answer, end_s=end_s)
         if now_s >= self._reap_from_s:
-            _evaluate(client, self._leases.reap_call())
+            _evaluate(client, self.leases.reap_call())
         return answer
 
     def _tell(self, answer: Any) -> None:
-        cancels = self._leases.heard(self._worker, answer)
+        cancels = self.leases.heard(self.worker, answer)
         if cancels is None:
-            self._on_lost()
+            self.on_lost()
             return
         for cancel in cancels:
-            self._on_cancel(cancel)
+            self.on_cancel(cancel)
 
 
 def _evaluate(client: Redis, call: ScriptCall) -> Any:

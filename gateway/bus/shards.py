@@ -10,7 +10,7 @@ import random
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Final, TypeVar
 
 from redis import Redis as BlockingRedis
@@ -59,39 +59,32 @@ class BusCaps:
         )
 
 
+@dataclass(eq=False, repr=False)
 class Shard:
     """One shard: its keys, and connections to its server.
 
     Messages from people have a connection of their own (`intake`): a long list of replies to publish is never in
     front of a message. `blocking_client` makes a client for a thread."""
 
-    def __init__(
-        self,
-        number: int,
-        names: InstallationNames,
-        caps: BusCaps,
-        *,
-        intake: PipelinedConnection,
-        line: PipelinedConnection,
-        pool: Pool,
-        blocking_client: Callable[[], BlockingRedis],
-    ) -> None:
-        self.number = number
-        self.keys = keys = ShardKeys(number)
-        self.caps = caps
-        self.intake = intake
-        self.line = line
-        self.pool = pool
-        self.blocking_client = blocking_client
-        # What every script about lanes begins with; `lua/prelude_lanes.lua` gives them names.
+    number: int
+    names: InstallationNames
+    caps: BusCaps
+    _: KW_ONLY
+    intake: PipelinedConnection
+    line: PipelinedConnection
+    pool: Pool
+    blocking_client: Callable[[], BlockingRedis]
+
+    def __post_init__(self) -> None:
+        self.keys = keys = ShardKeys(self.number)
         self._lane_keys = (keys.ready, keys.delay, keys.own, keys.past, keys.user_counts, keys.total, keys.wake)
         self._lane_arguments = (
             keys.mailbox(""),
             keys.parked(""),
             keys.worker_lanes(""),
             keys.cancels(""),
-            names.news(""),
-            caps.user_turns_max,
+            self.names.news(""),
+            self.caps.user_turns_max,
         )
 
     def call(self, name: str, keys: Sequence[str] = (), arguments: Sequence[Word] = ()) -> ScriptCall:

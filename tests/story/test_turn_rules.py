@@ -206,7 +206,7 @@ async def test_what_follows_a_turn_neither_delays_nor_spoils_it(
         finished.append(turn)
         raise RuntimeError("told to fail")
 
-    monkeypatch.setattr(agent.worker.answering, "_afterwards", (note,))
+    monkeypatch.setattr(agent.worker.answering, "afterwards", (note,))
     await agent.ask("say one")
     mind.decide = lambda _request: ModelRejected("no")
     await agent.ask("say two")
