@@ -117,7 +117,7 @@ class ModelRequest:
     included; `backoff_s` are the pauses before each further try; `permit` is asked before each try. `turn_id` names
     the turn it belongs to, `task_id` the sub-agent that asks; empty: there is none. `otherwise` is asked first when
     `model` fails for good: for a cheap model, the one of the conversation. `thoughts` belong to messages of the turn,
-    by the id of their first call. `bill` is for this one call."""
+    by the id of their first call. `cost` is for this one call."""
 
     model: str
     purpose: UsagePurpose
@@ -134,7 +134,7 @@ class ModelRequest:
     thoughts: Mapping[str, Thoughts] = field(default_factory=dict, repr=False)
     backoff_s: tuple[float, ...] = MODEL_BACKOFF_S
     permit: Permit = field(default=always, compare=False, repr=False)
-    bill: CallCost = field(default_factory=CallCost, compare=False, repr=False)
+    cost: CallCost = field(default_factory=CallCost, compare=False, repr=False)
 
     @property
     def has_images(self) -> bool:

@@ -309,10 +309,10 @@ class ClaudeEngine:
         try:
             with TemporaryDirectory(prefix="trivet-claude-") as folder:
                 async with asyncio.timeout(limits.ROUND_TIMEOUT_S) as deadline:
-                    hands = _SdkTools(
+                    sdk_tools = _SdkTools(
                         self._sdk, self._tools, turn, context, hearing, deadline, rounds_max=self._rounds_max
                     )
-                    options = self._options(hands.offered(), model, system, said.history, Path(folder))
+                    options = self._options(sdk_tools.offered(), model, system, said.history, Path(folder))
                     async with self._sdk.ClaudeSDKClient(options, transport=transport) as client:
                         with turn.hold.showing(hearing.draft.so_far):
                             await self._listen(client, said.request, hearing, deadline)

@@ -153,7 +153,7 @@ class Steps:
             if anew is None:
                 raise
             messages[:] = anew
-            request = replace(request, messages=tuple(anew), bill=CallCost())
+            request = replace(request, messages=tuple(anew), cost=CallCost())
             spoken = await self._hear(turn, request)
         turn.prompt_tokens = spoken.answer.tokens.prompt
         if spoken.is_cut:
@@ -178,7 +178,7 @@ class Steps:
             request,
             messages=(*request.messages, *told),
             completion_tokens_max=more if more > had else None,
-            bill=CallCost(),
+            cost=CallCost(),
         )
         _log.info(
             "model.cut_off",

@@ -104,15 +104,15 @@ class Account:
         return f"The orchestration ({self.strategy}) failed: {problem}.{what_now(self.outcome.instead)} {rest}"
 
     def _answer(self, room: int, mark: str) -> str:
-        exhibits = self.outcome.answer
-        is_alone = len(exhibits) == 1 and not self.outcome.problem
-        headings = ["" if is_alone else f"{heading(exhibit)}\n" for exhibit in exhibits]
+        results = self.outcome.answer
+        is_alone = len(results) == 1 and not self.outcome.problem
+        headings = ["" if is_alone else f"{heading(result)}\n" for result in results]
         room -= sum(len(title) + frame_chars(len(mark)) + len(_APART) for title in headings)
-        rooms = shares([size(exhibit) for exhibit in exhibits], room)
+        rooms = shares([size(result) for result in results], room)
         handles = {row.id: row.handle for row in self.rows}
         return _APART.join(
-            f"{title}{framed(shown(exhibit, share, handle=handles.get(exhibit.id, '')), mark)}"
-            for exhibit, title, share in zip(exhibits, headings, rooms, strict=True)
+            f"{title}{framed(shown(result, share, handle=handles.get(result.id, '')), mark)}"
+            for result, title, share in zip(results, headings, rooms, strict=True)
         )
 
     def _table(self) -> str:

@@ -48,7 +48,7 @@ class Result:
 
     @classmethod
     def of(cls, step_id: str, title: str, ended: Ended) -> Result:
-        """Build the exhibit of a step's end under a title."""
+        """Build the result of a step's end under a title."""
         return cls(step_id, title, ended.text, ended.problem[:ORCHESTRATION_REASON_CHARS_MAX])
 
 
@@ -61,7 +61,7 @@ class StepOrder:
     sub_type: str
     label: str
     brief: str
-    exhibits: tuple[Result, ...] = ()
+    results: tuple[Result, ...] = ()
     closing: str = ""
     form: CleanText = _NO_FORM
 
@@ -172,8 +172,8 @@ def _ready(nodes: Sequence[StepNode], ended: Endings) -> tuple[StepOrder, ...]:
     )
 
 
-def exhibit(step_id: str, title: str, ended: Endings) -> tuple[Result, ...]:
-    """Return the exhibit of one step, if it has ended."""
+def result_of(step_id: str, title: str, ended: Endings) -> tuple[Result, ...]:
+    """Return the result of one step, if it has ended."""
     return (Result.of(step_id, title, ended[step_id]),) if step_id in ended else ()
 
 
@@ -204,15 +204,14 @@ def line_of(task: str) -> str:
 
 def prompt_of(order: StepOrder, mark: str) -> str:
     """Write the prompt of a step, never longer than a prompt may be. `mark` is new for each prompt."""
-    exhibits = order.exhibits
+    results = order.results
     behind = [order.closing, order.form]
-    front = [order.brief, *([_MATERIAL] if exhibits else ())]
+    front = [order.brief, *([_MATERIAL] if results else ())]
     fixed = sum(len(text) + len(_APART) for text in (*front, *behind))
-    fixed += sum(len(heading(exhibit)) + frame_chars(len(mark)) + len(_APART) + 1 for exhibit in exhibits)
-    rooms = shares([size(exhibit) for exhibit in exhibits], SUBAGENT_PROMPT_CHARS_MAX - fixed)
+    fixed += sum(len(heading(result)) + frame_chars(len(mark)) + len(_APART) + 1 for result in results)
+    rooms = shares([size(result) for result in results], SUBAGENT_PROMPT_CHARS_MAX - fixed)
     material = [
-        f"{heading(exhibit)}\n{framed(shown(exhibit, room), mark)}"
-        for exhibit, room in zip(exhibits, rooms, strict=True)
+        f"{heading(result)}\n{framed(shown(result, room), mark)}" for result, room in zip(results, rooms, strict=True)
     ]
     return _APART.join(filter(None, (*front, *material, *behind)))
 
@@ -227,22 +226,22 @@ def shares(wanted: Sequence[int], room: int) -> list[int]:
     return given
 
 
-def heading(exhibit: Result) -> str:
-    """Write the line above the exhibit."""
-    return f"## {exhibit.title}{' (FAILED)' if exhibit.problem else ''}"
+def heading(result: Result) -> str:
+    """Write the line above the result."""
+    return f"## {result.title}{' (FAILED)' if result.problem else ''}"
 
 
-def shown(exhibit: Result, room: int, *, handle: str = "") -> str:
+def shown(result: Result, room: int, *, handle: str = "") -> str:
     """Write the framed text in at most `room` characters. The reason for a failure may be in the words of the sub-agent
     that failed."""
-    why = _why(exhibit)[: max(room, 0)]
-    return why + abridged(exhibit.text or _NOTHING, room - len(why), handle=handle)
+    why = _why(result)[: max(room, 0)]
+    return why + abridged(result.text or _NOTHING, room - len(why), handle=handle)
 
 
-def size(exhibit: Result) -> int:
+def size(result: Result) -> int:
     """Count the characters that the uncut text takes."""
-    return len(_why(exhibit)) + len(exhibit.text or _NOTHING)
+    return len(_why(result)) + len(result.text or _NOTHING)
 
 
-def _why(exhibit: Result) -> str:
-    return _FAILED.format(problem=exhibit.problem) if exhibit.problem else ""
+def _why(result: Result) -> str:
+    return _FAILED.format(problem=result.problem) if result.problem else ""

@@ -28,10 +28,10 @@ from agent.subagents.steps import (
     Strategy,
     Undone,
     brief_of,
-    exhibit,
     fallen_short,
     label_of,
     line_of,
+    result_of,
 )
 from agent.tools.arguments import parse_arguments
 from agent.tools.results import abridged
@@ -107,11 +107,11 @@ class AskedStrategy:
         """Return the role of that name; a generalist if it is not described."""
         return self.roles.get(name, StepRole(OTHERWISE))
 
-    def role_order(self, id_: str, role: str, prompt: str, label: str, exhibits: tuple[Result, ...] = ()) -> StepOrder:
+    def role_order(self, id_: str, role: str, prompt: str, label: str, results: tuple[Result, ...] = ()) -> StepOrder:
         """Return the step in which `role` does a part that the strategy itself asks for."""
         own = self.role(role)
         brief = brief_of(_PROMPTS[prompt], self.goal, own.task)
-        return StepOrder(id_, own.sub_type, label_of(label, self.goal), brief, exhibits)
+        return StepOrder(id_, own.sub_type, label_of(label, self.goal), brief, results)
 
 
 # --- steps that are known from the start
@@ -140,7 +140,7 @@ def _parallel(asked: AskedStrategy, ended: Endings) -> StepGraph:
     """Run all steps side by side; then have one answer made of what they bring, unless that is nothing."""
     steps, total = asked.steps, len(asked.steps) + 1
     results = _results(steps, ended)
-    achieved = (*results, *exhibit(_SYNTHESIS, "Synthesis", ended))
+    achieved = (*results, *result_of(_SYNTHESIS, "Synthesis", ended))
     last = asked.role_order(_SYNTHESIS, "synthesis", "synthesis", f"{total}/{total} synthesis", results)
     outcome = (
         _concluded(_SYNTHESIS, "the synthesiser", ended, achieved)
@@ -186,13 +186,13 @@ def _why_not(step: AskedStep, ended: Endings) -> str:
     return _NOT_REACHED
 
 
-def _order(asked: AskedStrategy, step: AskedStep, place: str, exhibits: tuple[Result, ...] = ()) -> StepOrder:
+def _order(asked: AskedStrategy, step: AskedStep, place: str, results: tuple[Result, ...] = ()) -> StepOrder:
     label = label_of(f"{place} {step.id}", step.task)
-    return StepOrder(step.id, step.sub_type, label, brief_of(_PROMPTS["step"], asked.goal, step.task), exhibits)
+    return StepOrder(step.id, step.sub_type, label, brief_of(_PROMPTS["step"], asked.goal, step.task), results)
 
 
 def _results(steps: Sequence[AskedStep], ended: Endings) -> tuple[Result, ...]:
-    return tuple(found for step in steps for found in exhibit(step.id, f"Step {step.id} ({step.sub_type})", ended))
+    return tuple(found for step in steps for found in result_of(step.id, f"Step {step.id} ({step.sub_type})", ended))
 
 
 def _undone(steps: Sequence[AskedStep], ended: Endings, why: str = _NOT_REACHED) -> tuple[Undone, ...]:
@@ -207,7 +207,7 @@ def _missing(last: StepOrder, ended: Endings) -> tuple[Undone, ...]:
 def _concluded(last: str, who: str, ended: Endings, achieved: tuple[Result, ...]) -> Conclusion:
     """Return the conclusion where `last`, which makes the answer, has ended."""
     if ended[last].is_done:
-        return Conclusion(exhibit(last, last, ended))
+        return Conclusion(result_of(last, last, ended))
     return fallen_short(achieved, Shortfall.LAST_FAILED, who=who, problem=ended[last].problem)
 
 
@@ -237,7 +237,7 @@ def _debate(asked: AskedStrategy, ended: Endings) -> StepGraph:
             nodes.append(StepNode(order, needs=own, after=before, quorum=_SPEAKING_MIN if before else 0))
         before = tuple(_said(number, side) for side in sides)
     newest = _newest(asked, ended, rounds[-1])
-    achieved = (*newest, *exhibit(_JUDGEMENT, "Judgement", ended))
+    achieved = (*newest, *result_of(_JUDGEMENT, "Judgement", ended))
     last = asked.role_order(_JUDGEMENT, "judge", "judge", "judgement", newest)
     outcome = (
         _concluded(_JUDGEMENT, "the judge", ended, achieved)
@@ -277,13 +277,13 @@ def _review(asked: AskedStrategy, ended: Endings) -> StepGraph:
     numbers = range(1, iterations + 1)
     reached = [number for number in numbers if _ids(number)[0] in ended]
     achieved = tuple(  # the newest draft that is one, what the reviewer said of it, and what failed last
-        found for number in reached[-2:] for name in _ids(number) for found in exhibit(name, name.capitalize(), ended)
+        found for number in reached[-2:] for name in _ids(number) for found in result_of(name, name.capitalize(), ended)
     )
     outcome = fallen_short(achieved, Shortfall.NOT_APPROVED, number=iterations)
     for number in reached:
         draft = _ids(number)[0]
         if (verdict := _verdict(number, ended)) is not None and verdict.approved:
-            outcome = Conclusion(exhibit(draft, draft, ended))
+            outcome = Conclusion(result_of(draft, draft, ended))
         for name in _ids(number):
             if name in ended and not ended[name].is_done:
                 problem = ended[name].problem
@@ -298,7 +298,7 @@ def _iteration(asked: AskedStrategy, number: int, iterations: int, ended: Ending
     before, verdict = _ids(number - 1), _verdict(number - 1, ended)
     told = abridged(author.task, _ASKED_CHARS)  # what was asked of the author is what its work is held against
     own = f"{_PROMPTS['review']}\n\n# What the author was told\n{told}" if told else _PROMPTS["review"]
-    seen = exhibit(draft, f"Draft {number}", ended)
+    seen = result_of(draft, f"Draft {number}", ended)
     written = StepOrder(
         draft,
         author.sub_type,
@@ -307,7 +307,7 @@ def _iteration(asked: AskedStrategy, number: int, iterations: int, ended: Ending
     )
     if verdict is not None:
         feedback = Result(before[1], "The review", verdict.feedback or "Not approved; no reason was given.")
-        written = replace(written, exhibits=(*exhibit(before[0], "Your last draft", ended), feedback))
+        written = replace(written, results=(*result_of(before[0], "Your last draft", ended), feedback))
     reviewed = StepOrder(
         review,
         reviewer.sub_type,
@@ -316,8 +316,8 @@ def _iteration(asked: AskedStrategy, number: int, iterations: int, ended: Ending
         seen,
         form=_PROMPTS["verdict"],
     )
-    unread = (*seen, *exhibit(review, _BAD_ANSWER, ended))
-    asked_again = replace(reviewed, id=again, exhibits=unread, closing=_PROMPTS["unreadable"])
+    unread = (*seen, *result_of(review, _BAD_ANSWER, ended))
+    asked_again = replace(reviewed, id=again, results=unread, closing=_PROMPTS["unreadable"])
     is_read = review in ended and read_verdict(ended[review].text) is not None
     return (
         StepNode(written)
@@ -353,9 +353,9 @@ def _hierarchical(asked: AskedStrategy, ended: Endings) -> StepGraph:
     worker = asked.role("worker")
     parts, problem = _split(asked, ended)
     names = [f"part {number}" for number in range(1, limits.ORCHESTRATION_PARTS_MAX + 1)]
-    brought = tuple(found for name in names for found in exhibit(name, name.capitalize(), ended))
-    splits = tuple(found for name in _SPLITS for found in exhibit(name, name.capitalize(), ended))
-    achieved = (*brought, *exhibit(_JOIN, "The answer of all", ended)) if brought else splits
+    brought = tuple(found for name in names for found in result_of(name, name.capitalize(), ended))
+    splits = tuple(found for name in _SPLITS for found in result_of(name, name.capitalize(), ended))
+    achieved = (*brought, *result_of(_JOIN, "The answer of all", ended)) if brought else splits
     orders = [
         StepOrder(
             name,
@@ -410,7 +410,7 @@ def _splitting(asked: AskedStrategy, problem: str, ended: Endings, *, is_split: 
     again = replace(
         first,
         id=_SPLITS[1],
-        exhibits=exhibit(_SPLITS[0], _BAD_ANSWER, ended),
+        results=result_of(_SPLITS[0], _BAD_ANSWER, ended),
         closing=f"{_PROMPTS['unreadable']} What was wrong with it: {problem}. {offered}",
     )
     return [StepNode(first), StepNode(again, needs=_SPLITS[:1], is_wanted=not is_split)]

@@ -221,7 +221,7 @@ class SupportsLookup(Protocol):
 class SupportsPlaceholders(Protocol):
     """A platform that cannot be asked what arrived, but lets us edit: an edit may be repeated, a send may not."""
 
-    def place(self, address: ReplyAddress) -> str:
+    def place_id(self, address: ReplyAddress) -> str:
         """Name the place within which message ids are unique."""
 
     async def put_placeholder(self, address: ReplyAddress) -> str:

@@ -459,7 +459,7 @@ class ChunkSender:
         now, or together with the end of the reply."""
         if self._editing is None or not entry.record.platform_ids:
             return
-        entry.remember(self._editing.place(address))
+        entry.remember(self._editing.place_id(address))
         if not at_end:
             await entry.note(DeliveryState.PENDING)
 
@@ -600,7 +600,7 @@ class ChunkSender:
         self, editing: SupportsPlaceholders, entry: DeliveryEntry, chunk: AnyChunk, address: ReplyAddress
     ) -> str | None:
         """Find the one message of ours there that nothing knows of."""
-        place = editing.place(address)
+        place = editing.place_id(address)
         noted = await self._backoff.with_bus(lambda: self._places.sent_lately(place))
         earlier = entry.record.platform_ids
         return await self._asked(
@@ -676,7 +676,7 @@ class ChunkSender:
         self, entry: DeliveryEntry, address: ReplyAddress, urgency: Urgency, *, looks: bool = False, **changes: Any
     ) -> Beginning:
         """Wait until the budgets allow a call; what may be left out raises `NoSpareBudget` instead."""
-        sent_place = self._editing.place(address) if self._editing is not None else ""
+        sent_place = self._editing.place_id(address) if self._editing is not None else ""
         destination = Destination(self._adapter.account, place_of(self._adapter, address), sent_place)
         wishes = token_wishes(self._adapter.budgets(address), urgency)
         while True:

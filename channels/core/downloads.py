@@ -211,12 +211,12 @@ class AttachmentServer:
 
     @contextlib.asynccontextmanager
     async def _at_it(self, wanted: WantedAttachment) -> AsyncIterator[None]:
-        beating = asyncio.create_task(self._beat(wanted), name=f"{self._adapter.name}-at-it")
+        heartbeat = asyncio.create_task(self._beat(wanted), name=f"{self._adapter.name}-at-it")
         try:
             yield
         finally:
-            beating.cancel()
-            await asyncio.wait([beating])
+            heartbeat.cancel()
+            await asyncio.wait([heartbeat])
 
     async def _beat(self, wanted: WantedAttachment) -> None:
         while True:

@@ -156,7 +156,7 @@ class PreviewAdopter:
             return ids[-1] if ids else await streaming.begin_stream(address, chunk, send_id=send_id)
         if self._editing is None:
             return None
-        place = self._editing.place(address)
+        place = self._editing.place_id(address)
         noted = await self._backoff.with_bus(lambda: self._places.sent_lately(place))
         after = preview.messages[-1] if preview.messages else ""
         return await self._editing.find_lost(address, chunk, after=after, known=noted | {*preview.messages})
@@ -379,7 +379,7 @@ class AnswerStream:
         begun = replace(row, address=address, messages=(*row.messages, message_id), begun_at_ms=now_ms)
         sent = None
         if isinstance(self._adapter, SupportsPlaceholders):
-            sent = SentMessages(self._adapter.place(address), (message_id,))
+            sent = SentMessages(self._adapter.place_id(address), (message_id,))
         if not await self._note(begun, sent):
             await self._parts.remover.take_back(address, message_id)  # we slept, and another process has answered
             return

@@ -211,7 +211,7 @@ class TelegramAdapter(adapter.ConnectedAdapter):
         with self._calling(address):
             await name_topic(self._bot, parse_target(address.target), title)
 
-    def place(self, address: ReplyAddress) -> str:
+    def place_id(self, address: ReplyAddress) -> str:
         return f"{self.account}:{parse_target(address.target).chat_id}"
 
     async def put_placeholder(self, address: ReplyAddress) -> str:

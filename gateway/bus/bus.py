@@ -123,10 +123,10 @@ class RedisBus:
         *,
         on_cancel: Callable[[Cancel], None],
         on_lost: Callable[[], None],
-        beating: HeartbeatTimes = HeartbeatTimes(),  # noqa: B008 - frozen
+        times: HeartbeatTimes = HeartbeatTimes(),  # noqa: B008 - frozen
     ) -> Heartbeat:
         """Return the heartbeat of a registered worker, for `async with`."""
-        return Heartbeat(self._shards, self.lanes, worker, on_cancel=on_cancel, on_lost=on_lost, beating=beating)
+        return Heartbeat(self._shards, self.lanes, worker, on_cancel=on_cancel, on_lost=on_lost, times=times)
 
     async def keep_named(self) -> None:
         """Say again whose the bus is, if Redis has forgotten it. Raises `ConfigError` when it is another's by now."""

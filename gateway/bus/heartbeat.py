@@ -59,7 +59,7 @@ class Heartbeat:
     _: KW_ONLY
     on_cancel: Callable[[Cancel], None]
     on_lost: Callable[[], None]
-    beating: HeartbeatTimes
+    times: HeartbeatTimes
     _returning: dict[int, asyncio.Task[None]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -70,7 +70,7 @@ class Heartbeat:
                 self.worker,
                 on_cancel=self.on_cancel,
                 on_lost=self.on_lost if self.shards.is_one else partial(self._lose, shard),
-                beating=self.beating,
+                times=self.times,
             )
             for shard in self.shards
         ]
@@ -110,7 +110,7 @@ class Heartbeat:
 
     async def _return(self, shard: Shard) -> None:
         try:
-            await self.lanes.leases_in(shard).register(self.worker, lease_ttl_s=self.beating.lease_ttl_s)
+            await self.lanes.leases_in(shard).register(self.worker, lease_ttl_s=self.times.lease_ttl_s)
         except BusError:  # the next beat that is answered says again that we are not known
             return
         finally:
@@ -127,7 +127,7 @@ class _ShardBeat:
     _: KW_ONLY
     on_cancel: Callable[[Cancel], None]
     on_lost: Callable[[], None]
-    beating: HeartbeatTimes
+    times: HeartbeatTimes
     _stop: threading.Event = field(init=False, default_factory=threading.Event)
     _ticked_at: float = field(init=False, default=0.0)
     _reap_from_s: float = field(init=False, default=0.0)
@@ -156,8 +156,8 @@ class _ShardBeat:
     def _beat_on(self, loop: asyncio.AbstractEventLoop) -> None:
         """The thread: beat, reap, tell the loop; an outage of Redis is waited out."""
         client: Redis | None = None
-        while not self._stop.wait(self.beating.every_s):
-            if time.monotonic() - self._ticked_at > self.beating.loop_dead_after_s:
+        while not self._stop.wait(self.times.every_s):
+            if time.monotonic() - self._ticked_at > self.times.loop_dead_after_s:
                 continue
             try:
                 client = client or self.connect()
@@ -177,9 +177,9 @@ class _ShardBeat:
         now_s = time.monotonic()
         if 0 < self.leases.end_s(self.worker) < now_s:
             # Redis was away, and not only for us: the others get the time of a lease to say that they live.
-            self._reap_from_s = now_s + self.beating.lease_ttl_s
-        end_s = now_s + self.beating.lease_ttl_s
-        answer = _evaluate(client, self.leases.beat_call(self.worker, lease_ttl_s=self.beating.lease_ttl_s))
+            self._reap_from_s = now_s + self.times.lease_ttl_s
+        end_s = now_s + self.times.lease_ttl_s
+        answer = _evaluate(client, self.leases.beat_call(self.worker, lease_ttl_s=self.times.lease_ttl_s))
         self.leases.renewed(self.worker, answer, end_s=end_s)
         if now_s >= self._reap_from_s:
             _evaluate(client, self.leases.reap_call())

@@ -103,8 +103,8 @@ async def test_a_lease_that_one_shard_lost_is_taken_again_there(cluster: Cluster
     await claim_one(bus)
     cancelled: asyncio.Queue[Cancel] = asyncio.Queue()
     lost = asyncio.Event()
-    beating = HeartbeatTimes(lease_ttl_s=60, every_s=0.02)
-    async with bus.heartbeat("w1", on_cancel=cancelled.put_nowait, on_lost=lost.set, beating=beating) as pulse:
+    times = HeartbeatTimes(lease_ttl_s=60, every_s=0.02)
+    async with bus.heartbeat("w1", on_cancel=cancelled.put_nowait, on_lost=lost.set, times=times) as pulse:
         owner_of(cluster).ask("ZREM", SHARD.workers, "w1")
         async with asyncio.timeout(PATIENCE_S):
             assert await cancelled.get() == Cancel(str(ANNA), CancelKind.RESTART)

@@ -65,8 +65,8 @@ class Worker:
         self.is_cancelled.set()
 
     def pulse(self, bus: RedisBus, *, lease_ttl_s: float = 60, loop_dead_after_s: float = 20) -> Heartbeat:
-        beating = HeartbeatTimes(lease_ttl_s, 0.01, loop_dead_after_s)
-        return bus.heartbeat("w1", on_cancel=self.cancel, on_lost=self.is_lost.set, beating=beating)
+        times = HeartbeatTimes(lease_ttl_s, 0.01, loop_dead_after_s)
+        return bus.heartbeat("w1", on_cancel=self.cancel, on_lost=self.is_lost.set, times=times)
 
 
 async def test_a_blocked_event_loop_keeps_its_lease(bus: RedisBus, valkey_url: str, raw_redis: Any) -> None:

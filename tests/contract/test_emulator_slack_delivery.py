@@ -117,8 +117,8 @@ async def test_commands_and_buttons_with_answers_in_the_acknowledgement(slack_wo
         posted = await client.chat_postMessage(
             channel=hall.id, text="ready?", blocks=[{"type": "actions", "elements": [button]}]
         )
-        parcel = stage.press(ada.id, posted["ts"], hall.id, "go", "1")
-        await asyncio.wait_for(parcel.answered.wait(), PATIENCE_S)
+        delivery = stage.press(ada.id, posted["ts"], hall.id, "go", "1")
+        await asyncio.wait_for(delivery.answered.wait(), PATIENCE_S)
         pressed = next(body for body in bolt.bodies if body.get("type") == "block_actions")
         assert pressed["container"]["message_ts"] == posted["ts"]
         async with httpx.AsyncClient(trust_env=False) as http:
@@ -260,8 +260,8 @@ async def test_http_events_are_signed_and_repeated(slack_world: SlackWorld) -> N
         await until(bolt.texts)
         assert bolt.retries == ["1"]
         assert [request.headers.get("x-slack-retry-reason") for request in requests] == [None, None, "http_error"]
-        parcel = stage.run_command(ada.id, hall.id, "/ask", "why & how?")
-        await asyncio.wait_for(parcel.answered.wait(), PATIENCE_S)
+        delivery = stage.run_command(ada.id, hall.id, "/ask", "why & how?")
+        await asyncio.wait_for(delivery.answered.wait(), PATIENCE_S)
         assert bolt.bodies[-1]["text"] == "why & how?"
     stage.use_sockets()
 

@@ -98,7 +98,7 @@ class EditableAdapter(ScriptedAdapter):
         self.shown[ids[0]] = str(chunk)
         return ids
 
-    def place(self, address: ReplyAddress) -> str:
+    def place_id(self, address: ReplyAddress) -> str:
         return f"{self.account}:{address.lane}"
 
     async def put_placeholder(self, address: ReplyAddress) -> str:

@@ -119,12 +119,12 @@ def check_assignment(assignment: StepOrder, ended: Mapping[str, Ended]) -> None:
     assert assignment.closing in prompt
     assert len(assignment.label) <= SUBAGENT_LABEL_CHARS_MAX
     assert assignment.sub_type in TYPES
-    check_exhibits(assignment.exhibits, ended)
+    check_results(assignment.results, ended)
 
 
-def check_exhibits(exhibits: tuple[Result, ...], ended: Mapping[str, Ended]) -> None:
-    for exhibit in exhibits:
-        assert ended[exhibit.id].is_done or exhibit.problem
+def check_results(results: tuple[Result, ...], ended: Mapping[str, Ended]) -> None:
+    for result in results:
+        assert ended[result.id].is_done or result.problem
 
 
 @given(CALLS, st.data())
@@ -135,10 +135,10 @@ def test_a_strategy_ends_within_its_bounds_and_hands_failures_on_as_failures(
     chosen = strategy(call)
     assert chosen.children_max <= CHILDREN_MAX
     played = PlatformRun(chosen, data)
-    check_exhibits(played.outcome.answer, played.ended)
+    check_results(played.outcome.answer, played.ended)
     if not played.outcome.problem:
         assert played.outcome.answer
-        assert all(played.ended[exhibit.id].is_done for exhibit in played.outcome.answer)
+        assert all(played.ended[result.id].is_done for result in played.outcome.answer)
     else:
         failed = [end for end in played.ended.values() if not end.is_done]
         assert failed or chosen.name in ("review", "hierarchical")
@@ -156,7 +156,7 @@ def test_a_graph_runs_what_it_can_and_nothing_before_what_it_needs(
         can_run = all(need in played.ended and played.ended[need].is_done for need in needed)
         assert (name in played.begun) == can_run
         if can_run:
-            assert {exhibit.id for exhibit in played.begun[name].exhibits} == set(needed)
+            assert {result.id for result in played.begun[name].results} == set(needed)
     assert (not played.outcome.problem) == all(name in played.ended and played.ended[name].is_done for name in needs)
     undone = played.strategy.graph(played.ended).undone
     assert {left.id for left in undone} == needs.keys() - played.ended.keys()
@@ -193,8 +193,8 @@ def test_an_account_fits_wherever_the_orchestration_ended(
     assert text.startswith("The orchestration") == bool(outcome.problem)
     for row in rows:
         assert f"| {row.id} | {row.sub_type} | " in text
-    for exhibit in outcome.answer:
-        assert not exhibit.problem or outcome.problem
+    for result in outcome.answer:
+        assert not result.problem or outcome.problem
 
 
 @given(st.lists(st.integers(0, 10_000), max_size=30), st.integers(-10, 20_000))

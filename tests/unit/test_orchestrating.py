@@ -158,7 +158,7 @@ async def test_at_the_deadline_what_runs_is_killed_and_what_is_there_is_shown() 
     bounds = Bounds(limit_s=0.6, ending_s=0.1)
     account = await orchestration(ensemble, "parallel", bounds, steps=[step("quick"), step("slow")]).play()
     assert account.outcome.problem == "the time was up"
-    assert [exhibit.text for exhibit in account.outcome.answer] == ["quick answer"]
+    assert [result.text for result in account.outcome.answer] == ["quick answer"]
     assert [(row.id, row.state) for row in account.rows] == [
         ("quick", "completed"),
         ("slow", "killed: the time was up"),

@@ -40,10 +40,10 @@ def test_each_step_of_a_sequence_gets_the_results_so_far() -> None:
     sequence = asked("sequential", steps=[step("look"), step("think"), step("write")])
     assert list(wanted(sequence, {})) == ["look"]
     third = wanted(sequence, done(look="seen", think="thought"))["write"]
-    assert [(exhibit.id, exhibit.text) for exhibit in third.exhibits] == [("look", "seen"), ("think", "thought")]
+    assert [(result.id, result.text) for result in third.results] == [("look", "seen"), ("think", "thought")]
     assert third.label == "3/3 write: Do write."
     ended = outcome(sequence, done(look="seen", think="thought", write="written"))
-    assert (ended.problem, [exhibit.text for exhibit in ended.answer]) == ("", ["written"])
+    assert (ended.problem, [result.text for result in ended.answer]) == ("", ["written"])
 
 
 def test_a_sequence_stops_at_a_step_that_fails() -> None:
@@ -85,7 +85,7 @@ def test_a_graph_goes_on_without_what_failed() -> None:
 
 def test_the_answer_of_a_graph_is_that_of_the_steps_nobody_needs() -> None:
     graph = asked("graph", steps=[step("a"), step("b", "a"), step("c", "a")])
-    assert [exhibit.text for exhibit in outcome(graph, done(a="1", b="2", c="3")).answer] == ["2", "3"]
+    assert [result.text for result in outcome(graph, done(a="1", b="2", c="3")).answer] == ["2", "3"]
 
 
 # --- debate
@@ -93,13 +93,13 @@ def test_the_answer_of_a_graph_is_that_of_the_steps_nobody_needs() -> None:
 
 def test_a_side_sees_what_each_said_last() -> None:
     debate = asked("debate", steps=sides("tabs", "spaces"), rounds=2)
-    assert all(not assignment.exhibits for assignment in wanted(debate, {}).values())
+    assert all(not assignment.results for assignment in wanted(debate, {}).values())
     ended = {"round 1 side 1": Ended("tabs are one key"), "round 1 side 2": Ended("spaces look the same")}
     second = wanted(debate, ended)
     assert list(second) == ["round 2 side 1", "round 2 side 2"]
-    assert [exhibit.text for exhibit in second["round 2 side 1"].exhibits] == [end.text for end in ended.values()]
+    assert [result.text for result in second["round 2 side 1"].results] == [end.text for end in ended.values()]
     ended |= {"round 2 side 1": Ended("T2"), "round 2 side 2": Ended("S2")}
-    assert [exhibit.text for exhibit in wanted(debate, ended)["the judgement"].exhibits] == ["T2", "S2"]
+    assert [result.text for result in wanted(debate, ended)["the judgement"].results] == ["T2", "S2"]
     assert outcome(debate, {**ended, "the judgement": Ended("tabs")}).answer[0].text == "tabs"
 
 
@@ -109,7 +109,7 @@ def test_a_side_that_fails_is_out_and_the_judge_is_told() -> None:
     ended |= {"round 2 side 1": Ended("again 1"), "round 2 side 2": FAILED, "round 2 side 3": Ended("again 3")}
     assert list(wanted(debate, ended)) == ["round 3 side 1", "round 3 side 3"]
     ended |= {"round 3 side 1": FAILED, "round 3 side 3": Ended("last 3")}
-    heard = [(exhibit.text, exhibit.problem) for exhibit in wanted(debate, ended)["the judgement"].exhibits]
+    heard = [(result.text, result.problem) for result in wanted(debate, ended)["the judgement"].results]
     assert heard == [
         ("again 1", "it failed in round 3: failed: killed_by_signal_9"),
         ("said 2", "it failed in round 2: failed: killed_by_signal_9"),
@@ -133,9 +133,9 @@ def test_an_author_is_given_the_review_until_it_approves() -> None:
     assert "In ten lines." in wanted(review, {})["draft 1"].brief
     ended = {"draft 1": Ended("first")}
     assert all(told in wanted(review, ended)["review 1"].brief for told in ("In ten lines.", "Count them."))
-    assert wanted(review, ended)["review 1"].exhibits[0].text == "first"
+    assert wanted(review, ended)["review 1"].results[0].text == "first"
     ended["review 1"] = Ended(refused("no end"))
-    assert [exhibit.text for exhibit in wanted(review, ended)["draft 2"].exhibits] == ["first", "no end"]
+    assert [result.text for result in wanted(review, ended)["draft 2"].results] == ["first", "no end"]
     ended["draft 2"] = Ended("second")
     approved = outcome(review, {**ended, "review 2": Ended(APPROVED)})
     assert (approved.problem, approved.answer[0].text) == ("", "second")
@@ -147,11 +147,11 @@ def test_an_unreadable_verdict_is_asked_for_once_more_and_then_is_none() -> None
     review = asked("review", rounds=2)
     ended = done(**{"draft 1": "text", "review 1": "APPROVED: yes, of course"})
     again = wanted(review, ended)["review 1 again"]
-    assert again.exhibits[-1].text == "APPROVED: yes, of course"
+    assert again.results[-1].text == "APPROVED: yes, of course"
     assert "could not be read" in again.closing
     assert not outcome(review, {**ended, "review 1 again": Ended(APPROVED)}).problem
     ended["review 1 again"] = Ended("I said it is approved")
-    assert [exhibit.text for exhibit in wanted(review, ended)["draft 2"].exhibits] == ["text", "I said it is approved"]
+    assert [result.text for result in wanted(review, ended)["draft 2"].results] == ["text", "I said it is approved"]
 
 
 @pytest.mark.parametrize("who", ["draft 1", "review 1", "review 1 again"])
@@ -212,7 +212,7 @@ def test_a_lead_splits_workers_work_and_the_lead_joins() -> None:
     assert all("In rhyme." in worker.brief for worker in workers.values())
     ended |= {"part 1": Ended("done"), "part 2": FAILED}
     joining = wanted(work, ended)["the joining"]
-    assert [exhibit.problem for exhibit in joining.exhibits] == ["", "failed: killed_by_signal_9"]
+    assert [result.problem for result in joining.results] == ["", "failed: killed_by_signal_9"]
     assert not outcome(work, {**ended, "the joining": Ended("whole")}).problem
     assert outcome(work, {**ended, "the joining": FAILED}).problem.startswith("the lead failed")
     assert outcome(work, {**ended, "part 1": FAILED}).problem == "all parts failed"

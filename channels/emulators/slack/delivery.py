@@ -57,12 +57,12 @@ class Failure:
 
 
 class Transport(Protocol):
-    async def attempt(self, parcel: EventDelivery, *, number: int, reason: str) -> Failure | None:
+    async def attempt(self, delivery: EventDelivery, *, number: int, reason: str) -> Failure | None:
         """Send it once and wait for the acknowledgement. `number` is 0 for the first time."""
 
 
 class Delivery:
-    """Sends parcels concurrently, as Slack does: nobody promises an order."""
+    """Sends deliveries concurrently, as Slack does: nobody promises an order."""
 
     def __init__(self, transport: Transport, switches: SlackSwitches) -> None:
         self.transport = transport
@@ -76,17 +76,17 @@ class Delivery:
         """Tell whether something is still waiting for its acknowledgement."""
         return bool(self._under_way)
 
-    def send(self, parcel: EventDelivery, *, as_retry: bool = False) -> None:
+    def send(self, delivery: EventDelivery, *, as_retry: bool = False) -> None:
         """Begin now. `as_retry`: the first attempt already looks like a repetition."""
-        task = asyncio.create_task(self._deliver(parcel, first=int(as_retry)))
+        task = asyncio.create_task(self._deliver(delivery, first=int(as_retry)))
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
 
-    async def _deliver(self, parcel: EventDelivery, *, first: int) -> None:
-        delays_s = self._switches.retry_after_s if parcel.is_retried else ()
+    async def _deliver(self, delivery: EventDelivery, *, first: int) -> None:
+        delays_s = self._switches.retry_after_s if delivery.is_retried else ()
         reason = "http_timeout" if first else ""
         for number, delay_s in enumerate((*delays_s, None), start=first):
-            failure = await self.transport.attempt(parcel, number=number, reason=reason)
+            failure = await self.transport.attempt(delivery, number=number, reason=reason)
             if failure is None:
                 return
             self.failures.append(failure)
@@ -94,9 +94,9 @@ class Delivery:
                 break
             reason = failure.reason
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(parcel.answered.wait(), delay_s)
+                await asyncio.wait_for(delivery.answered.wait(), delay_s)
                 return  # a late acknowledgement still counts
-        self.lost.append(parcel)
+        self.lost.append(delivery)
 
     async def aclose(self) -> None:
         """Give up on what is still under way."""
@@ -206,9 +206,9 @@ class SocketMode:
         except (ValueError, KeyError, TypeError):  # Slack ignores what it does not understand
             return
         self.acknowledged.append(envelope_id)
-        parcel = self._waiting.pop(envelope_id, None)
-        if parcel is not None:
-            parcel.answer(frame.get("payload"))
+        delivery = self._waiting.pop(envelope_id, None)
+        if delivery is not None:
+            delivery.answer(frame.get("payload"))
 
     async def _retire_after(self, socket: _Socket, life_s: float) -> None:
         if life_s <= 0:
@@ -222,27 +222,27 @@ class SocketMode:
 
     # --- envelopes
 
-    async def attempt(self, parcel: EventDelivery, *, number: int, reason: str) -> Failure | None:
+    async def attempt(self, delivery: EventDelivery, *, number: int, reason: str) -> Failure | None:
         """Send one envelope on the next socket in turn; without a socket it fails at once."""
         if not self._sockets:
             return Failure("connection_failed")
         envelope_id = str(uuid4())
         envelope: Json = {
             "envelope_id": envelope_id,
-            "type": parcel.kind,
-            "payload": parcel.payload,
-            "accepts_response_payload": parcel.accepts_response,
+            "type": delivery.kind,
+            "payload": delivery.payload,
+            "accepts_response_payload": delivery.accepts_response,
         }
-        if parcel.is_retried:
+        if delivery.is_retried:
             envelope |= {"retry_attempt": number, "retry_reason": "timeout" if number else ""}
         while len(self._waiting) >= RECORDED_MAX:  # the oldest were given up long ago
             del self._waiting[next(iter(self._waiting))]
-        self._waiting[envelope_id] = parcel
+        self._waiting[envelope_id] = delivery
         self._turn += 1
         self.sent.append(envelope)
         self._sockets[self._turn % len(self._sockets)].send(envelope)
         try:
-            await asyncio.wait_for(parcel.answered.wait(), self._switches.ack_within_s)
+            await asyncio.wait_for(delivery.answered.wait(), self._switches.ack_within_s)
         except TimeoutError:
             return Failure("http_timeout")
         return None
@@ -310,9 +310,9 @@ class HttpEvents:
             return False
         return response.is_success and challenge in response.text
 
-    async def attempt(self, parcel: EventDelivery, *, number: int, reason: str) -> Failure | None:
+    async def attempt(self, delivery: EventDelivery, *, number: int, reason: str) -> Failure | None:
         """Send one signed request; anything but 2xx within three seconds is a failure."""
-        body, content_type = _body(parcel)
+        body, content_type = _body(delivery)
         retry = {"x-slack-retry-num": str(number), "x-slack-retry-reason": reason} if number else {}
         try:
             response = await self._post(body, content_type, retry)
@@ -322,7 +322,7 @@ class HttpEvents:
             return Failure("connection_failed")
         if not response.is_success:
             return Failure("http_error", is_final=response.headers.get("x-slack-no-retry") == "1")
-        parcel.answer(_response(response))
+        delivery.answer(_response(response))
         return None
 
     async def _post(self, body: str, content_type: str, more: dict[str, str] | None = None) -> httpx.Response:
@@ -342,12 +342,12 @@ class HttpEvents:
         await self._client.aclose()
 
 
-def _body(parcel: EventDelivery) -> tuple[str, str]:
-    if parcel.kind == "slash_commands":
-        return urlencode(parcel.payload), _FORM
-    if parcel.kind == "interactive":
-        return urlencode({"payload": json.dumps(parcel.payload)}), _FORM
-    return json.dumps(parcel.payload), "application/json"
+def _body(delivery: EventDelivery) -> tuple[str, str]:
+    if delivery.kind == "slash_commands":
+        return urlencode(delivery.payload), _FORM
+    if delivery.kind == "interactive":
+        return urlencode({"payload": json.dumps(delivery.payload)}), _FORM
+    return json.dumps(delivery.payload), "application/json"
 
 
 def _response(response: httpx.Response) -> Json | None:

@@ -302,10 +302,10 @@ class SlackEmulator:
         """Send a slash command; returns when the app has acknowledged it, or Slack gave up on it."""
         if name.removeprefix("/") not in {entry.name for entry in self.menu(person_id, place_id)}:
             raise ValueError(f"no command {name!r} is offered there")
-        parcel = self.run_command(person_id, place_id, f"/{name.removeprefix('/')}", argument)
+        delivery = self.run_command(person_id, place_id, f"/{name.removeprefix('/')}", argument)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.switches.ack_within_s):
-                await parcel.answered.wait()
+                await delivery.answered.wait()
 
     async def suggest(self, person_id: str, place_id: str, name: str, typed: str) -> Sequence[str]:
         raise ValueError("Slack asks nobody while a person types behind a slash command")

@@ -155,9 +155,9 @@ class SlackEvents:
             return
         if subscription not in self.switches.subscriptions:
             return
-        parcel = self._post(event, is_shared=place.is_shared)
+        delivery = self._post(event, is_shared=place.is_shared)
         if is_inbound and self.faults.take("duplicate"):
-            self.delivery.send(replace(parcel, answered=type(parcel.answered)()), as_retry=True)
+            self.delivery.send(replace(delivery, answered=type(delivery.answered)()), as_retry=True)
 
     def _post(self, event: Json, *, is_shared: bool = False) -> EventDelivery:
         world = self.world
@@ -169,7 +169,7 @@ class SlackEvents:
             "is_enterprise_install": False,
         }
         event_id = world.new_id("Ev")
-        parcel = EventDelivery(
+        delivery = EventDelivery(
             "events_api",
             {
                 "token": token_digest(world.app_id),
@@ -186,8 +186,8 @@ class SlackEvents:
                 "event_context": f"4-{token_digest(event_id)}",
             },
         )
-        self.delivery.send(parcel)
-        return parcel
+        self.delivery.send(delivery)
+        return delivery
 
 
 # --- writing, changing and taking back messages
@@ -438,11 +438,11 @@ class SlackInteractions:
             "block_id": "b0",
             "value": typed,
         }
-        parcel = EventDelivery("interactive", payload, accepts_response=True, on_response=said.append)
-        self.delivery.send(parcel)
+        delivery = EventDelivery("interactive", payload, accepts_response=True, on_response=said.append)
+        self.delivery.send(delivery)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(ANSWER_WITHIN_S):
-                await parcel.answered.wait()
+                await delivery.answered.wait()
         lines = [(each["text"]["text"], each["value"]) for answer in said for each in answer.get("options", ())]
         is_taken = len(lines) <= OPTIONS_MAX and all(
             0 < len(label) <= LABEL_MAX and 0 < len(value) <= VALUE_MAX for label, value in lines
@@ -461,9 +461,9 @@ class SlackInteractions:
         def respond(body: Json) -> None:
             self.links.respond(place, user, body, source)
 
-        parcel = EventDelivery(kind, payload, accepts_response=True, on_response=respond)
-        self.delivery.send(parcel)
-        return parcel
+        delivery = EventDelivery(kind, payload, accepts_response=True, on_response=respond)
+        self.delivery.send(delivery)
+        return delivery
 
 
 def _trigger_id() -> str:
