@@ -11,6 +11,7 @@ import pytest
 
 from gateway.bus.bus import RedisBus
 from gateway.ops.admin.http import Malformed, Refusal
+from gateway.ops.admin.views import ApiView
 from gateway.store import Store
 from tests.parts.operator_api import app_of, client_of
 
@@ -50,6 +51,12 @@ def test_every_route_but_health_asks_for_the_token_and_says_so(documented: dict[
         assert ("security" in route, "401" in route["responses"]) == ((path not in OPEN,) * 2), path
         for shape in route["responses"]["422"].get("content", {}).values():
             assert shape["schema"]["$ref"].endswith("/Malformed")
+
+
+def test_a_value_is_documented_by_the_names_that_it_is_answered_with(documented: dict[str, Any]) -> None:
+    shown = {view.__name__: set(view.model_fields) for view in ApiView.__subclasses__()}
+    schemas = documented["components"]["schemas"]
+    assert {name: set(schemas[name]["properties"]) for name in shown} == shown
 
 
 async def test_whatever_is_asked_the_answer_is_one_that_is_documented(

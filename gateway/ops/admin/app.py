@@ -349,7 +349,6 @@ def create_app(parts: Parts, token: str) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         openapi_url=None,
-        separate_input_output_schemas=False,
         default_response_class=answer,
         dependencies=[Depends(http.no_nul)],
         responses={422: {"model": http.Malformed}, **http.refusals(408, 413, 421)},
