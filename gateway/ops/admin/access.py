@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, Final
 
@@ -17,7 +18,7 @@ from gateway.access import AccessService, LockedOut, NoSuchCode
 from gateway.clients import CHANNEL, BadClientName, new_client, token_of
 from gateway.config.access import PlaceProfile, PlaceRoles, PlaceTools
 from gateway.config.limits import Count, PerMinute, Usd
-from gateway.contracts.access import GIVEN, Audience, Pairing, PlaceRule, place_named
+from gateway.contracts.access import GIVEN, Audience, PlaceRule, place_named
 from gateway.contracts.budgets import NANO_PER_USD, Limited, LimitRule, limited_named, nano_of
 from gateway.contracts.errors import Declined
 from gateway.contracts.ids import SessionKey
@@ -50,14 +51,18 @@ class GrantOrder(BaseModel):
     reason: str = Field(default="", max_length=REASON_CHARS_MAX, description="Why; only admins see it.")
 
 
-class PairingView(BaseModel):
+def _expiry(asked_at_ms: int) -> datetime:
+    return moment(asked_at_ms + PAIRING_TTL_S * 1000)
+
+
+class PairingView(ApiView):
     """A stranger who waits to be let in."""
 
     code: str
-    key: str = Field(description="Who it is.")
+    key: KeyText = Field(validation_alias="owner", description="Who it is.")
     name: str = Field(description="Display name on the platform.")
-    asked_at: datetime
-    expires_at: datetime
+    asked_at: Moment = Field(validation_alias="asked_at_ms")
+    expires_at: Annotated[datetime, BeforeValidator(_expiry)] = Field(validation_alias="asked_at_ms")
 
 
 class PairingOrder(BaseModel):
@@ -86,9 +91,9 @@ class PlaceView(BaseModel):
     place: str = Field(description="Such as `telegram:/-100456` or `discord:/987`.")
     audience: Audience | None
     guests: bool | None
-    tools: list[str] | None
+    tools: Sequence[str] | None
     profile: str | None
-    roles: list[str] | None
+    roles: Sequence[str] | None
 
 
 class PlaceOrder(BaseModel):
@@ -142,7 +147,7 @@ def _add_strangers(router: APIRouter, keeper: AccessService, clock: Clock) -> No
     @router.get("/pairings")
     async def pairings() -> list[PairingView]:
         """List the people who wait to be let in, oldest first."""
-        return list(map(pairing_view, await keeper.bus.pairings()))
+        return list(map(PairingView.model_validate, await keeper.bus.pairings()))
 
     @router.post("/pairings", responses=refusals(404, 409, 429))
     async def pair(order: PairingOrder, request: Request) -> PairingView:
@@ -158,7 +163,7 @@ def _add_strangers(router: APIRouter, keeper: AccessService, clock: Clock) -> No
             raise HTTPException(status.HTTP_429_TOO_MANY_REQUESTS, str(error), wait) from error
         except Declined as error:
             raise HTTPException(status.HTTP_409_CONFLICT, str(error)) from error
-        return pairing_view(paired)
+        return PairingView.model_validate(paired)
 
     @router.delete("/pairings/{code}", status_code=status.HTTP_204_NO_CONTENT, responses=refusals(404))
     async def deny(code: str) -> None:
@@ -205,24 +210,14 @@ def _add_approvals(router: APIRouter, keeper: AccessService) -> None:
             raise HTTPException(status.HTTP_404_NOT_FOUND, f"nothing of {tool[:80]!r} was approved for good there")
 
 
-def pairing_view(pairing: Pairing) -> PairingView:
-    return PairingView(
-        code=pairing.code,
-        key=str(pairing.owner),
-        name=pairing.name,
-        asked_at=moment(pairing.asked_at_ms),
-        expires_at=moment(pairing.asked_at_ms + PAIRING_TTL_S * 1000),
-    )
-
-
 def place_view(place: SessionKey, rule: PlaceRule) -> PlaceView:
     return PlaceView(
         place=str(place),
         audience=rule.audience,
         guests=rule.lets_guests,
-        tools=None if rule.tools is None else list(rule.tools),
+        tools=rule.tools,
         profile=rule.profile,
-        roles=None if rule.roles is None else list(rule.roles),
+        roles=rule.roles,
     )
 
 

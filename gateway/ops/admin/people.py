@@ -6,13 +6,13 @@ import asyncio
 import shutil
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, HTTPException, Query
 from fastapi.responses import Response
-from pydantic import BaseModel, Field
+from pydantic import AliasPath, BaseModel, BeforeValidator, Field
 from starlette import status
 
 from gateway.access import AccessService
@@ -20,7 +20,7 @@ from gateway.bus.files import Vault
 from gateway.bus.lanes import Lanes
 from gateway.bus.operator import Operator
 from gateway.contracts.access import KnownPerson
-from gateway.contracts.budgets import DailyUsage, Period, UsageSum, day_begins_ms, day_of
+from gateway.contracts.budgets import Period, UsageSum, day_begins_ms, day_of
 from gateway.contracts.ids import WORKSPACES, SessionKey, folder_name
 from gateway.contracts.ports import Clock
 from gateway.contracts.sessions import GrantRole, Schedule
@@ -337,17 +337,23 @@ _DAYS_MAX: Final = 366
 _DAYS_DEFAULT: Final = 30
 
 
-class UsageView(BaseModel):
+def _of_sum(name: str, **more: str) -> Any:
+    return Field(validation_alias=AliasPath("sum", name), **more)
+
+
+class UsageView(ApiView):
     """The cost of one user's model calls on one UTC day, whatever they were for."""
 
-    key: str = Field(description="The user, such as `telegram:123456789`, or a shared place.")
-    day: date
-    calls: int
-    turns: int = Field(description="Turns that called a model.")
-    prompt_tokens: int = Field(description="Tokens in, cached ones included.")
-    completion_tokens: int
-    cached_tokens: int = Field(description="Tokens in that came from the provider's prompt cache.")
-    cost: float = Field(description="US dollars.")
+    key: KeyText = Field(
+        validation_alias="owner", description="The user, such as `telegram:123456789`, or a shared place."
+    )
+    day: Annotated[date, BeforeValidator(lambda day: moment(day_begins_ms(day)).date())]
+    calls: int = _of_sum("calls")
+    turns: int = _of_sum("turns", description="Turns that called a model.")
+    prompt_tokens: int = _of_sum("prompt_tokens", description="Tokens in, cached ones included.")
+    completion_tokens: int = _of_sum("completion_tokens")
+    cached_tokens: int = _of_sum("cached_tokens", description="Tokens in that came from the provider's prompt cache.")
+    cost: float = _of_sum("cost_usd", description="US dollars.")
 
 
 def usage_routes(book: UsageStore, clock: Clock) -> APIRouter:
@@ -365,19 +371,6 @@ def usage_routes(book: UsageStore, clock: Clock) -> APIRouter:
         today = day_of(clock.now_ms())
         span = Period(day_begins_ms(today + 1 - days), day_begins_ms(today + 1))
         owner = owner_of(key) if key else None
-        return [_view(each) for each in await book.by_day(owner, span, limit=limit, offset=offset)]
+        return list(map(UsageView.model_validate, await book.by_day(owner, span, limit=limit, offset=offset)))
 
     return router
-
-
-def _view(daily: DailyUsage) -> UsageView:
-    return UsageView(
-        key=str(daily.owner),
-        day=datetime.fromtimestamp(day_begins_ms(daily.day) / 1000, UTC).date(),
-        calls=daily.sum.calls,
-        turns=daily.sum.turns,
-        prompt_tokens=daily.sum.prompt_tokens,
-        completion_tokens=daily.sum.completion_tokens,
-        cached_tokens=daily.sum.cached_tokens,
-        cost=daily.sum.cost_usd,
-    )

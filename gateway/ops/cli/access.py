@@ -233,9 +233,9 @@ async def _documented(keeper: AccessService) -> None:
 
 
 async def _documented_pairings(keeper: AccessService) -> None:
-    from gateway.ops.admin.access import pairing_view  # noqa: PLC0415 - start-up
+    from gateway.ops.admin.access import PairingView  # noqa: PLC0415 - start-up
 
-    say_document([pairing_view(each).model_dump(mode="json") for each in await keeper.bus.pairings()])
+    say_document([PairingView.model_validate(each).model_dump(mode="json") for each in await keeper.bus.pairings()])
 
 
 async def _list_limits(keeper: AccessService) -> None:
