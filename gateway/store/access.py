@@ -9,10 +9,9 @@ from typing import Any, Final
 
 from sqlalchemy import BindParameter, Row, Text, bindparam, delete, or_, select
 
-from gateway.contracts.access import RANKS, Audience, PlaceApproval, PlaceRule, Projection
+from gateway.contracts.access import RANKS, PlaceApproval, PlaceRule, Projection
 from gateway.contracts.budgets import LimitChange, Limited, LimitRule, limited_named
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import CleanText
 from gateway.contracts.sessions import Grant, GrantRole
 from gateway.store import engine
 from gateway.store.accounts import linked_persons
@@ -106,30 +105,15 @@ def _from_rule(rule: PlaceRule) -> engine.Values:
 
 
 def _to_rule(row: Row[Any]) -> PlaceRule:
-    return PlaceRule(
-        None if row.audience is None else Audience(row.audience),
-        row.lets_guests,
-        None if row.tools is None else tuple(json.loads(row.tools)),
-        row.profile,
-        None if row.roles is None else tuple(json.loads(row.roles)),
-    )
+    return engine.value_of(PlaceRule, row)
 
 
 def _from_approval(approval: PlaceApproval) -> engine.Values:
-    return {
-        "place": str(approval.place),
-        "tool": approval.tool,
-        "role": approval.role.value,
-        "digest": approval.digest,
-        "approved_by": approval.approved_by,
-        "approved_at_ms": approval.approved_at_ms,
-    }
+    return engine.row_of(place_approvals, approval)
 
 
 def _to_approval(row: Row[Any]) -> PlaceApproval:
-    return PlaceApproval(
-        SessionKey.parse(row.place), row.tool, GrantRole(row.role), row.digest, row.approved_by, row.approved_at_ms
-    )
+    return engine.value_of(PlaceApproval, row)
 
 
 def _said(rule: PlaceRule) -> engine.Values | None:
@@ -152,7 +136,7 @@ def _limit_rules(connection: engine.Connection) -> Mapping[Limited, LimitRule]:
 
 
 def _to_limit(row: Row[Any]) -> LimitRule:
-    return LimitRule(row.tokens, row.nano_usd, row.turns, row.per_minute)
+    return engine.value_of(LimitRule, row)
 
 
 def _said_of_limit(rule: LimitRule) -> dict[str, int] | None:
@@ -162,20 +146,12 @@ def _said_of_limit(rule: LimitRule) -> dict[str, int] | None:
 
 def from_grant(grant: Grant) -> engine.Values:
     """Make a row of `grants`. A decision is about the user, wherever it was made."""
-    return {
-        "owner": str(grant.key.owner),
-        "role": grant.role.value,
-        "granted_by": grant.granted_by,
-        "created_at_ms": grant.created_at_ms,
-        "reason": grant.reason,
-    }
+    return engine.row_of(grants, grant, owner=str(grant.key.owner))
 
 
 def to_grant(row: Row[Any]) -> Grant:
     """Read back, as the inverse of `from_grant`."""
-    return Grant(
-        SessionKey.parse(row.owner), GrantRole(row.role), row.granted_by, row.created_at_ms, CleanText(row.reason)
-    )
+    return engine.value_of(Grant, row, key=SessionKey.parse(row.owner))
 
 
 class AccessStore(engine.Aggregate):

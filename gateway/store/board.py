@@ -23,7 +23,18 @@ from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
 from gateway.contracts.sessions import TurnState
 from gateway.limits import SUBAGENT_KEPT_CHARS_MAX, SUBTASK_ALIVE_S, SUBTASK_SHOWN_CHARS_MAX, SUBTASKS_KEPT
-from gateway.store.engine import Aggregate, Connection, InsertInto, Values, per_dialect, read, write, writing
+from gateway.store.engine import (
+    Aggregate,
+    Connection,
+    InsertInto,
+    Values,
+    per_dialect,
+    read,
+    row_of,
+    value_of,
+    write,
+    writing,
+)
 from gateway.store.tables import barriers, board, lanes, sub_tasks, turns, waits
 
 _LIVE_STATES: Final = [state.value for state in subagents.TaskState if not state.is_over]
@@ -287,66 +298,23 @@ CHANNEL: Final = "subagent:"
 
 def from_task(task: subagents.SubTask, *, wake: subagents.WakeAddress | None, is_unwanted: bool) -> Values:
     """Make a new row of `sub_tasks`; of one that `is_unwanted` from the start nobody is told."""
-    return {
-        "id": task.id,
-        "session_id": task.session_id,
-        "parent_session_id": task.parent_session_id,
-        "parent_task_id": task.parent_task_id,
-        "key": str(task.key),
-        "turn_id": task.turn_id,
-        "sub_type": task.sub_type,
-        "label": task.label,
-        "prompt": task.prompt,
-        "mode": task.mode.value,
-        "depth": task.depth,
-        "state": task.state.value,
-        "reason": task.reason,
-        "result": kept_result(task.result),
-        "confinement": task.confinement,
-        "worker_id": task.worker_id,
-        "alive_until_ms": task.created_at_ms + round(SUBTASK_ALIVE_S * 1000),
-        "is_cancel_wanted": is_unwanted,
-        "wake": None if wake is None else from_wake(wake),
-        "wake_id": "",
-        "is_told": is_unwanted,
-        "created_at_ms": task.created_at_ms,
-        "started_at_ms": task.started_at_ms,
-        "finished_at_ms": task.finished_at_ms,
-        "updated_at_ms": task.created_at_ms,
-        "tokens_in": task.tokens_in,
-        "tokens_out": task.tokens_out,
-        "cost_usd": task.cost_usd,
-        "doing": None if task.doing is None else from_doing(task.doing),
-    }
+    return row_of(
+        sub_tasks,
+        task,
+        result=kept_result(task.result),
+        alive_until_ms=task.created_at_ms + round(SUBTASK_ALIVE_S * 1000),
+        is_cancel_wanted=is_unwanted,
+        wake=None if wake is None else from_wake(wake),
+        wake_id="",
+        is_told=is_unwanted,
+        updated_at_ms=task.created_at_ms,
+        doing=None if task.doing is None else from_doing(task.doing),
+    )
 
 
 def to_task(row: sa.Row[Any]) -> subagents.SubTask:
     """Read back, as the inverse of `from_task`, as far as a task goes."""
-    return subagents.SubTask(
-        id=row.id,
-        session_id=row.session_id,
-        parent_session_id=row.parent_session_id,
-        parent_task_id=row.parent_task_id,
-        key=SessionKey.parse(row.key),
-        turn_id=row.turn_id,
-        sub_type=row.sub_type,
-        label=CleanText(row.label),
-        prompt=CleanText(row.prompt),
-        mode=subagents.TaskMode(row.mode),
-        depth=row.depth,
-        state=subagents.TaskState(row.state),
-        reason=CleanText(row.reason),
-        result=CleanText(row.result),
-        confinement=row.confinement,
-        worker_id=row.worker_id,
-        created_at_ms=row.created_at_ms,
-        started_at_ms=row.started_at_ms,
-        finished_at_ms=row.finished_at_ms,
-        tokens_in=row.tokens_in,
-        tokens_out=row.tokens_out,
-        cost_usd=float(row.cost_usd),
-        doing=None if row.doing is None else _to_doing(row.doing),
-    )
+    return value_of(subagents.SubTask, row, doing=None if row.doing is None else _to_doing(row.doing))
 
 
 def from_doing(doing: subagents.Doing) -> str:
@@ -382,17 +350,7 @@ def to_wake(text: str) -> subagents.WakeAddress:
 
 def from_barrier(barrier: subagents.Barrier, key: SessionKey, *, needed: int) -> Values:
     """Make a row of `barriers`."""
-    return {
-        "id": barrier.id,
-        "session_id": barrier.session_id,
-        "key": str(key),
-        "turn_id": barrier.turn_id,
-        "mode": barrier.mode.value,
-        "needed": needed,
-        "is_met": False,
-        "wake": from_wake(barrier.wake),
-        "created_at_ms": barrier.created_at_ms,
-    }
+    return row_of(barriers, barrier, key=str(key), needed=needed, is_met=False, wake=from_wake(barrier.wake))
 
 
 class BoardStore(Aggregate):

@@ -25,10 +25,25 @@ import re
 import sqlite3
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import fields
+from enum import Enum
 from functools import cache, wraps
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Protocol, TypeAlias, TypeVar
+from types import NoneType, UnionType
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Final,
+    ParamSpec,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from sqlalchemy import Connection as SqlalchemyConnection
 from sqlalchemy import Dialect, Executable, Row, Table, exc
@@ -37,7 +52,10 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from gateway.config.derived import check_installed
+from gateway.contracts.envelope import address_from_text, address_to_text
 from gateway.contracts.errors import ConfigError, SchemaMismatch, StoreError, StoreUnavailable, TrivetError
+from gateway.contracts.ids import ReplyAddress, SessionKey
+from gateway.contracts.messages import CleanText
 from gateway.contracts.ports import Clock
 from gateway.limits import (
     POSTGRES_CONNECTIONS_MAX,
@@ -54,6 +72,7 @@ if TYPE_CHECKING:
     from sqlalchemy.dialects import postgresql
 
 T = TypeVar("T")
+V = TypeVar("V")
 A = TypeVar("A", bound="Aggregate")
 P = ParamSpec("P")
 
@@ -413,3 +432,52 @@ def like(words: str) -> str:
 
 def to_json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def row_of(table: Table, value: object, **others: object) -> Values:
+    """Make a row of a value whose fields are called as the columns of the table: keys, addresses and words of an
+    enumeration become text, tuples JSON. `others` are columns that the value lacks or that are kept in another form."""
+    names = [column.name for column in table.columns]
+    kept = {name: _as_kept(getattr(value, name)) for name in names if name not in others and hasattr(value, name)}
+    return kept | others
+
+
+def _as_kept(found: Any) -> Any:
+    match found:
+        case Enum():
+            return found.value
+        case SessionKey():
+            return str(found)
+        case ReplyAddress():
+            return address_to_text(found)
+        case tuple():
+            return to_json(found)
+        case _:
+            return found
+
+
+def value_of(kind: type[V], row: Row[Any], **others: object) -> V:
+    """Read back what `row_of` wrote. `others` are fields that are no column or were kept in another form; a field that
+    the row lacks has its default."""
+    readers = [(name, read) for name, read in _readers(kind) if name not in others and hasattr(row, name)]
+    return kind(**{name: read(getattr(row, name)) for name, read in readers}, **others)
+
+
+@cache
+def _readers(kind: Any) -> Sequence[tuple[str, Callable[[Any], Any]]]:
+    hints = get_type_hints(kind)
+    return [(field.name, _reader(hints[field.name])) for field in fields(kind)]
+
+
+def _reader(hint: Any) -> Callable[[Any], Any]:
+    if isinstance(hint, UnionType):
+        (inner,) = (_reader(each) for each in get_args(hint) if each is not NoneType)
+        return lambda kept: None if kept is None else inner(kept)
+    if get_origin(hint) is tuple:
+        return lambda kept: tuple(json.loads(kept))
+    if hint is SessionKey:
+        return SessionKey.parse
+    if hint is ReplyAddress:
+        return address_from_text
+    is_enumeration = isinstance(hint, type) and issubclass(hint, Enum)
+    return hint if is_enumeration or hint in (float, CleanText) else lambda kept: kept

@@ -29,7 +29,7 @@ from gateway.limits import (
 )
 from gateway.store import passages
 from gateway.store.accounts import ends_of, locked_ends
-from gateway.store.engine import Aggregate, Connection, Values, read, reading, write, write_unsynced, writing
+from gateway.store.engine import Aggregate, Connection, Values, read, reading, value_of, write, write_unsynced, writing
 from gateway.store.search import (
     Search,
     fact_terms,
@@ -272,18 +272,7 @@ _PUT_VECTOR: Final = (
 
 def to_fact(row: Row[Any]) -> Fact:
     """Read a row of `facts`."""
-    return Fact(
-        id=row.id,
-        key=SessionKey.parse(row.owner),
-        number=row.number,
-        text=CleanText(row.text),
-        created_at_ms=row.created_at_ms,
-        place=row.place,
-        origin=Origin(row.origin),
-        is_shared=row.is_shared,
-        helps_with=CleanText(row.helps_with),
-        former=row.former,
-    )
+    return value_of(Fact, row, key=SessionKey.parse(row.owner))
 
 
 def recollected(

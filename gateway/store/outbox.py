@@ -12,7 +12,7 @@ from typing import Any, Final
 from sqlalchemy import BigInteger, ColumnElement, Executable, Row, bindparam, delete, insert, or_, select, update
 
 from gateway.contracts import messages
-from gateway.contracts.envelope import address_from_text, address_to_text, files_from_text, files_to_text
+from gateway.contracts.envelope import address_from_text, files_from_text, files_to_text
 from gateway.contracts.ids import EVENTS, ReplyAddress, SessionKey
 from gateway.contracts.sessions import FileContent
 from gateway.store import engine
@@ -193,39 +193,12 @@ def put_buttons(connection: engine.Connection, new: Sequence[messages.Button], *
         connection.execute(_PUT_BUTTONS, [_from_button(button) for button in new])
 
 
-def _from_button(button: messages.Button) -> dict[str, Any]:
-    return {
-        "token": button.token,
-        "group_id": button.group,
-        "reply_id": button.reply_id,
-        "label": button.label,
-        "command": button.command,
-        "meant_for": str(button.meant_for),
-        "key": str(button.key),
-        "address": address_to_text(button.address),
-        "is_private": button.is_private,
-        "place": json.dumps(button.place),
-        "realm": button.realm,
-        "expires_at_ms": button.expires_at_ms,
-        "pressed_by": _NOBODY,
-    }
+def _from_button(button: messages.Button) -> engine.Values:
+    return engine.row_of(buttons, button, group_id=button.group, pressed_by=_NOBODY)
 
 
 def _to_button(row: Row[Any]) -> messages.Button:
-    return messages.Button(
-        token=row.token,
-        group=row.group_id,
-        reply_id=row.reply_id,
-        label=messages.CleanText(row.label),
-        command=messages.CleanText(row.command),
-        meant_for=SessionKey.parse(row.meant_for),
-        key=SessionKey.parse(row.key),
-        address=address_from_text(row.address),
-        is_private=row.is_private,
-        place=tuple(json.loads(row.place)),
-        realm=row.realm,
-        expires_at_ms=row.expires_at_ms,
-    )
+    return engine.value_of(messages.Button, row, group=row.group_id)
 
 
 _ENDS: Final = {state.value: state for state in messages.DeliveryState}
@@ -234,62 +207,34 @@ _ENDS: Final = {state.value: state for state in messages.DeliveryState}
 
 def from_reply(reply: messages.Reply, *, position: int, state: str) -> engine.Values:
     """Make a row of `outbox`."""
-    return {
-        "id": reply.id,
-        "turn_id": reply.turn_id,
-        "key": str(reply.key),
-        "position": position,
-        "address": address_to_text(reply.address),
-        "text": reply.text,
-        "kind": reply.kind.value,
-        "title": reply.title,
-        "choices": engine.to_json([[choice.label, choice.command] for choice in reply.choices])
-        if reply.choices
-        else None,
-        "amends": reply.amends,
-        "files": files_to_text(reply.files) if reply.files else None,
-        "language": reply.language,
-        "state": state,
-        "created_at_ms": reply.created_at_ms,
-        "updated_at_ms": reply.created_at_ms,
-    }
+    choices = [[choice.label, choice.command] for choice in reply.choices]
+    return engine.row_of(
+        outbox,
+        reply,
+        position=position,
+        choices=engine.to_json(choices) if choices else None,
+        files=files_to_text(reply.files) if reply.files else None,
+        state=state,
+        updated_at_ms=reply.created_at_ms,
+    )
 
 
 def to_reply(row: Row[Any]) -> messages.Reply:
     """Read back, as the inverse of `from_reply`."""
-    return messages.Reply(
-        id=row.id,
-        turn_id=row.turn_id,
-        key=SessionKey.parse(row.key),
-        address=address_from_text(row.address),
-        text=messages.CleanText(row.text),
-        kind=messages.ReplyKind(row.kind),
-        created_at_ms=row.created_at_ms,
-        title=None if row.title is None else messages.CleanText(row.title),
-        choices=tuple(
-            messages.Choice(messages.CleanText(label), messages.CleanText(command))
-            for label, command in json.loads(row.choices or "[]")
-        ),
-        amends=row.amends,
-        files=files_from_text(row.files) if row.files else (),
-        language=row.language,
+    choices = tuple(
+        messages.Choice(messages.CleanText(label), messages.CleanText(command))
+        for label, command in json.loads(row.choices or "[]")
     )
+    return engine.value_of(messages.Reply, row, choices=choices, files=files_from_text(row.files) if row.files else ())
 
 
 def from_receipt(receipt: messages.Receipt, *, now_ms: int) -> engine.Values:
     """Make a row of `deliveries`."""
-    record = receipt.record
-    return {
-        "reply_id": record.reply_id,
-        "key": str(receipt.key),
-        "channel": receipt.channel,
-        "state": record.state.value,
-        "attempts": record.attempt,
-        "chunks": record.chunks,
-        "platform_ids": engine.to_json(list(record.platform_ids)),
-        "reason": record.reason,
-        "updated_at_ms": record.updated_at_ms or now_ms,
-    }
+    record, key = receipt.record, str(receipt.key)
+    at_ms = record.updated_at_ms or now_ms
+    return engine.row_of(
+        deliveries, record, key=key, channel=receipt.channel, attempts=record.attempt, updated_at_ms=at_ms
+    )
 
 
 def to_progress(row: Row[Any]) -> messages.DeliveryProgress:

@@ -5,16 +5,13 @@ a schedule away from it has fired it, and the others change nothing."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any, Final
 
 from sqlalchemy import Executable, Row, bindparam, func, select, update
 
-from gateway.contracts.envelope import address_from_text, address_to_text
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import CleanText
-from gateway.contracts.sessions import Schedule, ScheduleKind, ScheduleState
+from gateway.contracts.sessions import Schedule, ScheduleState
 from gateway.store import engine
 from gateway.store.tables import calendars, schedules
 
@@ -93,48 +90,12 @@ _COUNT_UP: Final = (
 
 def from_schedule(schedule: Schedule, *, number: int) -> engine.Values:
     """Make a new row of `schedules`."""
-    return {
-        "id": schedule.id,
-        "owner": str(schedule.owner),
-        "number": number,
-        "key": str(schedule.key),
-        "address": address_to_text(schedule.address),
-        "author_id": schedule.author_id,
-        "author_name": schedule.author_name,
-        "is_private": schedule.is_private,
-        "place": engine.to_json(schedule.place),
-        "kind": schedule.kind.value,
-        "text": schedule.text,
-        "recurrence": schedule.recurrence,
-        "zone": schedule.zone,
-        "state": schedule.state.value,
-        "next_due_ms": schedule.next_due_ms,
-        "held_until_ms": 0,
-        "firings": 0,
-        "fired_at_ms": 0,
-        "created_at_ms": schedule.created_at_ms,
-    }
+    return engine.row_of(schedules, schedule, number=number, held_until_ms=0, firings=0, fired_at_ms=0)
 
 
 def to_schedule(row: Row[Any]) -> Schedule:
     """Read a row of `schedules`."""
-    return Schedule(
-        id=row.id,
-        key=SessionKey.parse(row.key),
-        address=address_from_text(row.address),
-        author_id=row.author_id,
-        author_name=CleanText(row.author_name),
-        is_private=row.is_private,
-        kind=ScheduleKind(row.kind),
-        text=CleanText(row.text),
-        recurrence=row.recurrence,
-        zone=row.zone,
-        next_due_ms=row.next_due_ms,
-        created_at_ms=row.created_at_ms,
-        number=row.number,
-        state=ScheduleState(row.state),
-        place=tuple(json.loads(row.place)),
-    )
+    return engine.value_of(Schedule, row)
 
 
 def zone_of(connection: engine.Connection, owner: SessionKey) -> str:

@@ -28,7 +28,18 @@ from gateway.contracts.sessions import (
     Usage,
 )
 from gateway.store import passages
-from gateway.store.engine import Aggregate, Connection, InsertInto, Values, like, per_dialect, read, reading, write
+from gateway.store.engine import (
+    Aggregate,
+    Connection,
+    InsertInto,
+    Values,
+    like,
+    per_dialect,
+    read,
+    reading,
+    value_of,
+    write,
+)
 from gateway.store.tables import entries, lanes, sessions, usage
 
 
@@ -374,27 +385,7 @@ def count_fewer(connection: Connection, fewer: Mapping[str, int]) -> None:
 
 def to_session(row: Row[Any], *, current_id: str | None, language: str) -> Session:
     """Read a row of `sessions`; `current_id` is what its lane points to, `language` what its lane knows."""
-    return Session(
-        id=row.id,
-        key=SessionKey.parse(row.key),
-        number=row.number or 0,
-        title=CleanText(row.title),
-        status=SessionStatus(row.status),
-        parent_session_id=row.parent_session_id,
-        created_at_ms=row.created_at_ms,
-        updated_at_ms=row.updated_at_ms,
-        message_count=row.message_count,
-        tokens=row.tokens,
-        cost_usd=float(row.cost_usd),
-        is_current=row.id == current_id,
-        title_tries=row.title_tries,
-        model=row.model,
-        profile=row.profile,
-        prompt_tokens=row.prompt_tokens,
-        prompt_seq=row.prompt_seq,
-        channel=row.channel,
-        language=language,
-    )
+    return value_of(Session, row, number=row.number or 0, is_current=row.id == current_id, language=language)
 
 
 def from_usage(usage: Usage, *, session_id: str, turn_id: str, now_ms: int) -> Values:

@@ -3,7 +3,6 @@ type."""
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -31,7 +30,7 @@ from gateway.store.board import (
     lock_lane,
     to_task,
 )
-from gateway.store.engine import Aggregate, Connection, Values, read, upsert, write, write_unsynced
+from gateway.store.engine import Aggregate, Connection, Values, read, row_of, upsert, value_of, write, write_unsynced
 from gateway.store.sessions import Growth, to_session, with_lane
 from gateway.store.tables import audit, lanes, sub_tasks, sub_type_changes, task_workers
 from gateway.store.tables import sessions as sessions_table
@@ -355,47 +354,22 @@ def from_child(task: SubTask) -> Values:
 
 def from_change(name: str, change: SubTypeChange) -> Values:
     """Make a row of `sub_type_changes`."""
-    return {
-        "name": name,
-        "label": change.label,
-        "description": change.description,
-        "tools": None if change.tools is None else json.dumps(list(change.tools)),
-        "rounds_max": change.rounds_max,
-        "prompt": change.prompt,
-    }
+    return row_of(sub_type_changes, change, name=name)
 
 
 def to_change(row: sa.Row[Any]) -> SubTypeChange:
     """Read back, as the inverse of `from_change`."""
-    return SubTypeChange(
-        label=_clean(row.label),
-        description=_clean(row.description),
-        tools=None if row.tools is None else tuple(json.loads(row.tools)),
-        rounds_max=row.rounds_max,
-        prompt=_clean(row.prompt),
-    )
+    return value_of(SubTypeChange, row)
 
 
 def from_audited(audited: Audited) -> Values:
     """Make a row of `audit`."""
-    return {
-        "at_ms": audited.at_ms,
-        "actor": audited.actor,
-        "action": audited.action,
-        "subject": audited.subject,
-        "before": audited.before,
-        "after": audited.after,
-    }
+    return row_of(audit, audited)
 
 
 def to_audited(row: sa.Row[Any]) -> Audited:
     """Read back, as the inverse of `from_audited`."""
-    before, after = CleanText(row.before), CleanText(row.after)
-    return Audited(row.at_ms, row.actor, row.action, row.subject, before, after, row.id)
-
-
-def _clean(text: str | None) -> CleanText | None:
-    return None if text is None else CleanText(text)
+    return value_of(Audited, row, number=row.id)
 
 
 class TaskStore(BoardStore):

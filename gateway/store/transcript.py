@@ -36,7 +36,18 @@ from gateway.contracts.sessions import (
 )
 from gateway.limits import HISTORIES_KEPT, NEWEST_ENTRIES, VIEW_PAGE_ENTRIES
 from gateway.store import outbox, passages
-from gateway.store.engine import Aggregate, Connection, Database, Values, read, reading, to_json, write, write_unsynced
+from gateway.store.engine import (
+    Aggregate,
+    Connection,
+    Database,
+    Values,
+    read,
+    reading,
+    row_of,
+    to_json,
+    write,
+    write_unsynced,
+)
 from gateway.store.memory import recollected
 from gateway.store.schedules import zone_of
 from gateway.store.sessions import _IN_FORCE, Growth, count_fewer, forget_count, grow, retitle_untitled
@@ -245,22 +256,8 @@ _KINDS: Final = {kind.value: kind for kind in EntryKind}
 def from_entry(entry: Entry, *, session_id: str) -> Values:
     """Make a row of `entries`."""
     calls = [[call.id, call.name, call.arguments] for call in entry.tool_calls]
-    return {
-        "session_id": session_id,
-        "seq": entry.seq,
-        "role": entry.role.value,
-        "kind": entry.kind.value,
-        "text": entry.text,
-        "tool_calls": to_json(calls) if calls else None,
-        "tool_call_id": entry.tool_call_id,
-        "is_error": entry.is_error,
-        "tail_start_seq": entry.tail_start_seq,
-        "message_id": entry.message_id or None,
-        "turn_id": entry.turn_id,
-        "created_at_ms": entry.created_at_ms,
-        "is_undone": entry.is_undone,
-        "author": entry.author,
-    }
+    said = {"tool_calls": to_json(calls) if calls else None, "message_id": entry.message_id or None}
+    return row_of(entries, entry, session_id=session_id, **said)
 
 
 def to_entry(row: Sequence[Any]) -> Entry:
