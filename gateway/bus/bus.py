@@ -22,11 +22,10 @@ from gateway.bus.client import (
     client_of_owner,
     translated,
 )
-from gateway.bus.control import Control
 from gateway.bus.deliveries import Deliveries
 from gateway.bus.files import Files, Vault
 from gateway.bus.heartbeat import Heartbeat, HeartbeatTimes, ProcessName
-from gateway.bus.inbound import Inbound
+from gateway.bus.inbound import Control, Inbound
 from gateway.bus.inspection import INSTALLATION_FIELD, check_server, refuse_foreign
 from gateway.bus.keys import CLUSTER_SHARDS, InstallationNames, ShardKeys
 from gateway.bus.lanes import Lanes
