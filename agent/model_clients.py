@@ -18,6 +18,7 @@ from agent.models.litellm import LitellmClient
 from agent.models.metering import Gate
 from agent.models.selection import check_models, embedding_model, named_models, utility_model
 from agent.tools.files.workspace import WorkspaceLookup, Workspaces
+from gateway.clock import SystemClock
 from gateway.config import Settings
 from gateway.contracts.errors import ToolError
 from gateway.contracts.ids import MODEL_AWAY, WORKSPACES, SessionKey
@@ -105,7 +106,7 @@ class ModelClients:
             gate=gate,
             health=self.health,
             spans=spans,
-            clock=clock,
+            clock=clock or SystemClock(),
         )
 
 

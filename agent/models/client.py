@@ -11,7 +11,7 @@ import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from typing import Final, TypeVar
 
@@ -119,62 +119,49 @@ _CUT_OFF: Final = "cut_off"
 _Answer = TypeVar("_Answer")
 
 
+@dataclass(eq=False, repr=False)
 class ModelClient:
     """Ask models on behalf of people.
 
     `fallbacks` answer, in order, when the model of a request has failed for good; `gate` allows what its owner can
     afford (None: nothing is charged); `spans` records each call of a turn (None: nothing is recorded)."""
 
-    def __init__(
-        self,
-        provider: requests.ModelProvider,
-        *,
-        embeddings: requests.EmbeddingModel | None = None,
-        transcriptions: requests.TranscriptionModel | None = None,
-        speech: requests.SpeechModel | None = None,
-        fallbacks: Sequence[str] = (),
-        gate: metering.Gate | None = None,
-        health: ModelHealth | None = None,
-        spans: SpanSink | None = None,
-        clock: Clock | None = None,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        monotonic_s: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._provider = provider
-        self._embeddings = embeddings
-        self._transcriptions = transcriptions
-        self._speech = speech
-        self._fallbacks = tuple(fallbacks)
-        self._gate = gate
-        self._health = health or ModelHealth()
-        self._spans = spans
-        self._clock = clock or SystemClock()
-        self._sleep = sleep
-        self._monotonic_s = monotonic_s
+    provider: requests.ModelProvider
+    _: KW_ONLY
+    embeddings: requests.EmbeddingModel | None = None
+    transcriptions: requests.TranscriptionModel | None = None
+    speech: requests.SpeechModel | None = None
+    fallbacks: Sequence[str] = ()
+    gate: metering.Gate | None = None
+    health: ModelHealth = field(default_factory=ModelHealth)
+    spans: SpanSink | None = None
+    clock: Clock = field(default_factory=SystemClock)
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    monotonic_s: Callable[[], float] = time.monotonic
 
     def facts(self, model: str) -> requests.ModelFacts:
         """Return what is known of a model without asking it."""
-        return self._provider.facts(model)
+        return self.provider.facts(model)
 
     def check_name(self, model: str) -> None:
         """Raise `ConfigError` for a name that nobody can call."""
-        self._provider.check_name(model)
+        self.provider.check_name(model)
 
     async def close(self) -> None:
         """Close the provider's connections."""
-        await self._provider.close()
+        await self.provider.close()
 
     async def stream(self, request: requests.ModelRequest) -> AsyncIterator[requests.ModelEvent]:
         """Yield deltas, then exactly one `ModelAnswer`. Raises the `ModelError` tree and `BudgetSpent`."""
         facts = self.facts(request.model)
         ticket = (
-            await self._gate.admit(request.key.owner, partial(metering.request_plan, request, facts))
-            if self._gate
+            await self.gate.admit(request.key.owner, partial(metering.request_plan, request, facts))
+            if self.gate
             else None
         )
         call = metering.MeteredCall(request, ticket, facts.prices_usd)
         request.cost.kept_by(lambda: call.unanswered)
-        began_ms, failure, is_recorded = self._clock.now_ms(), _CUT_OFF, False
+        began_ms, failure, is_recorded = self.clock.now_ms(), _CUT_OFF, False
         try:
             async for event in self._with_fallbacks(replace(request, permit=call.permit)):
                 call.hear(event)
@@ -200,9 +187,9 @@ class ModelClient:
     async def embed(self, request: requests.EmbeddingRequest) -> requests.EmbeddingAnswer:
         """Return a vector for each text. A person waits for it, so it outlives one bad moment and no more. Raises
         `ModelError`."""
-        if self._embeddings is None:
+        if self.embeddings is None:
             raise errors.ModelError("no embedding model is configured")
-        ask = partial(self._embeddings.embed, request)
+        ask = partial(self.embeddings.embed, request)
         return await self._charged(
             request.key,
             metering.embedding_plan(request, self.facts(request.model)),
@@ -213,7 +200,7 @@ class ModelClient:
     async def transcribe(self, request: requests.TranscriptionRequest) -> requests.TranscriptionAnswer:
         """Return what is said in a recording. No attempt begins without the permit of its request. Raises
         `ModelError`."""
-        transcriptions = self._transcriptions
+        transcriptions = self.transcriptions
         if transcriptions is None:
             raise errors.ModelError("no transcription model is configured")
 
@@ -231,7 +218,7 @@ class ModelClient:
     async def speak(self, request: requests.SpeechRequest) -> requests.SpeechAnswer:
         """Return a recording of the text. No attempt begins without the permit of its request. Raises `ModelError` and
         `BudgetSpent`."""
-        speech = self._speech
+        speech = self.speech
         if speech is None:
             raise errors.ModelError("no speech model is configured")
 
@@ -253,16 +240,16 @@ class ModelClient:
         ask another: it has to become shorter."""
         failure: errors.ModelError | None = None
         for model in (request.model, *self._substitutes(request)):
-            has_begun, began_s = False, self._health.clock.monotonic_s()
+            has_begun, began_s = False, self.health.clock.monotonic_s()
             try:
                 async for event in self._with_retries(replace(request, model=model)):
                     has_begun = True
                     if isinstance(event, requests.ModelAnswer):
-                        self._health.answered(model, began_s)
+                        self.health.answered(model, began_s)
                     yield event
                 return
             except errors.ModelError as error:
-                self._health.failed(model, error)
+                self.health.failed(model, error)
                 if failure is None and isinstance(error, errors.ContextTooLong):
                     raise
                 failure = failure or error
@@ -274,7 +261,7 @@ class ModelClient:
 
     def _substitutes(self, request: requests.ModelRequest) -> Sequence[str]:
         """Return who may answer instead. Small work (titles, summaries, …) never leaves its provider."""
-        candidates = dict.fromkeys((request.otherwise, *self._fallbacks))
+        candidates = dict.fromkeys((request.otherwise, *self.fallbacks))
         others = tuple(model for model in candidates if model and model != request.model)
         if request.purpose in requests.LONG_WORK:
             return others
@@ -286,12 +273,12 @@ class ModelClient:
 
         `Retry-After` is honoured. When a stream breaks midway a `StreamRestarted` voids what was shown. What is not
         `ModelUnavailable` is raised at once, and so is a call that took all its time."""
-        end_s = self._monotonic_s() + request.timeout_s
+        end_s = self.monotonic_s() + request.timeout_s
         for attempt, pause_s in enumerate((*request.backoff_s, None), 1):
             has_begun = False
             await request.permit()
             try:
-                async for event in self._with_images(replace(request, timeout_s=end_s - self._monotonic_s())):
+                async for event in self._with_images(replace(request, timeout_s=end_s - self.monotonic_s())):
                     has_begun = True
                     yield event
                 return
@@ -300,12 +287,12 @@ class ModelClient:
                     raise
                 wait_s = _wait_s(pause_s, error.retry_after_s)
                 has_said_no = (error.retry_after_s or 0.0) > limits.MODEL_RETRY_AFTER_MAX_S
-                if has_said_no or wait_s >= end_s - self._monotonic_s():
+                if has_said_no or wait_s >= end_s - self.monotonic_s():
                     raise
                 _log.warning("model.retry", attempt=attempt, wait_s=round(wait_s, 2), reason=str(error))
                 if has_begun:
                     yield requests.StreamRestarted()
-                await self._sleep(wait_s)
+                await self.sleep(wait_s)
 
     async def _with_images(self, request: requests.ModelRequest) -> AsyncIterator[requests.ModelEvent]:
         """Yield the provider's stream, without images for a model that sees none.
@@ -315,7 +302,7 @@ class ModelClient:
         if request.has_images and self.facts(request.model).sees:
             has_begun = False
             try:
-                async for event in self._provider.stream(request):
+                async for event in self.provider.stream(request):
                     has_begun = True
                     yield event
                 return
@@ -324,7 +311,7 @@ class ModelClient:
                     raise
                 _log.warning("model.images_refused", model=request.model, reason=str(error))
             await request.permit()
-        async for event in self._provider.stream(_without_images(request)):
+        async for event in self.provider.stream(_without_images(request)):
             yield event
 
     async def _charged(
@@ -335,7 +322,7 @@ class ModelClient:
         cost_of: Callable[[_Answer], Amounts],
     ) -> _Answer:
         """Return an answer that comes all at once, reserved before and settled after. Also raises `BudgetSpent`."""
-        ticket = await self._gate.admit(key.owner, lambda: planned) if self._gate else None
+        ticket = await self.gate.admit(key.owner, lambda: planned) if self.gate else None
         if ticket is None:
             return await ask()
         cost = planned.most
@@ -352,7 +339,7 @@ class ModelClient:
 
     async def _watched(self, model: str, ask: Callable[[], Awaitable[_Answer]], *, tries_max: int) -> _Answer:
         """Return what a model answers, asked for `tries_max` times at most; count how it ends."""
-        with self._health.watching(model):
+        with self.health.watching(model):
             attempt = 1
             while True:
                 try:
@@ -362,7 +349,7 @@ class ModelClient:
                     if attempt == tries_max or wait_s > limits.EMBEDDING_TIMEOUT_S:
                         raise
                     _log.warning("model.retry", attempt=attempt, reason=str(error))
-                    await self._sleep(wait_s)
+                    await self.sleep(wait_s)
                     attempt += 1
 
     def _record(
@@ -376,7 +363,7 @@ class ModelClient:
         """Record a span for a call of a turn: which model, how long, how many tokens; never a word of it.
 
         Names are OpenTelemetry's: https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans/"""
-        if self._spans is None or not request.turn_id:
+        if self.spans is None or not request.turn_id:
             return
         attributes: dict[str, str | int] = {
             "gen_ai.operation.name": "chat",
@@ -391,14 +378,14 @@ class ModelClient:
                 "gen_ai.usage.output_tokens": answer.tokens.completion,
                 "gen_ai.usage.cache_read.input_tokens": answer.tokens.cached,
             }
-        self._spans.record(
+        self.spans.record(
             TraceSpan(
                 request.turn_id,
-                f"chat:{self._clock.new_id()}",
+                f"chat:{self.clock.new_id()}",
                 under(request.task_id),
                 "chat",
                 began_ms,
-                self._clock.now_ms(),
+                self.clock.now_ms(),
                 subject=request.model,
                 failure=failure,
                 is_call=True,

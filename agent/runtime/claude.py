@@ -169,44 +169,35 @@ def is_claude(model: str) -> bool:
     return model.startswith(_FAMILY)
 
 
+@dataclass(eq=False, repr=False)
 class ClaudeEngine:
     """`Engine` on the Claude Agent SDK. A session's model of another family is left to `otherwise`.
 
     What joins a turn on its way (`queue.mode = "steer"`) is told to the model with the next result of a tool: the SDK's
-    loop is its own, and takes nothing else in between."""
+    loop is its own, and takes nothing else in between.
 
-    def __init__(
-        self,
-        client: ModelClient,
-        tools: ToolRegistry,
-        scrubber: Scrubber,
-        clock: Clock,
-        *,
-        otherwise: Engine,
-        gate: Gate,
-        health: ModelHealth,
-        gallery: Gallery,
-        rounds_max: int,
-        fallbacks: Sequence[str] = (),
-        endpoint_of: Callable[[str], ModelEndpoint] = ModelEndpoint,
-        transport: Callable[[], Transport] | None = None,
-    ) -> None:
-        """Keep the dependencies. Of the `fallbacks` the first Claude model counts that is called as the model is.
-        `transport` None: the program that came with the SDK. Raises `ConfigError` if there is no SDK."""
+    Of the `fallbacks` the first Claude model counts that is called as the model is. `transport` None: the program
+    that came with the SDK. Raises `ConfigError` if there is no SDK."""
+
+    client: ModelClient
+    tools: ToolRegistry
+    scrubber: Scrubber
+    clock: Clock
+    _: KW_ONLY
+    otherwise: Engine
+    gate: Gate
+    health: ModelHealth
+    gallery: Gallery
+    rounds_max: int
+    fallbacks: Sequence[str] = ()
+    endpoint_of: Callable[[str], ModelEndpoint] = ModelEndpoint
+    transport: Callable[[], Transport] | None = None
+    _working: set[asyncio.Task[None]] = field(init=False, default_factory=set)
+    """Also those that nobody waits for any more."""
+
+    def __post_init__(self) -> None:
         self._sdk = load_sdk()
-        self._client = client
-        self._tools = tools
-        self._scrubber = scrubber
-        self._clock = clock
-        self._otherwise = otherwise
-        self._gate = gate
-        self._health = health
-        self._gallery = gallery
-        self._rounds_max = rounds_max
-        self._endpoint_of = endpoint_of
-        self._fallbacks = tuple(other for other in map(endpoint_of, fallbacks) if is_claude(other.model))
-        self._transport = transport
-        self._working: set[asyncio.Task[None]] = set()  # also those that nobody waits for any more
+        self._others = tuple(other for other in map(self.endpoint_of, self.fallbacks) if is_claude(other.model))
 
     async def take_steps(
         self,
@@ -219,8 +210,8 @@ class ClaudeEngine:
         window: PromptWindow,
     ) -> None:
         """Fill `turn` until it has an answer. Raises the `ModelError` tree."""
-        if not is_claude(self._endpoint_of(model).model):
-            await self._otherwise.take_steps(turn, context, model=model, system=system, prompt=prompt, window=window)
+        if not is_claude(self.endpoint_of(model).model):
+            await self.otherwise.take_steps(turn, context, model=model, system=system, prompt=prompt, window=window)
             return
         context = replace(context, suspension=None)  # its loop goes on until there is an answer: it cannot yield
         try:
@@ -238,7 +229,7 @@ class ClaudeEngine:
         them, and told so: they are in every prompt that follows."""
         tokens = estimate_tokens(system) + sum(map(_tokens, prompt))
         images = tuple(dict.fromkeys(image for message in prompt for image in message.images))
-        if not images or not self._client.facts(model).sees:
+        if not images or not self.client.facts(model).sees:
             await self._attempt(turn, context, model, system, as_messages(prompt, None), tokens)
             return
         shown = await self._shown(context, images)
@@ -257,7 +248,7 @@ class ClaudeEngine:
         shown: dict[Image, bytes] = {}
         room = limits.CLAUDE_IMAGES_BYTES_MAX
         for image in reversed(images):
-            content = await self._gallery.bytes_of(context.key, image.path)
+            content = await self.gallery.bytes_of(context.key, image.path)
             if content is not None and len(content) <= room:
                 shown[image] = content
                 room -= len(content)
@@ -268,15 +259,15 @@ class ClaudeEngine:
     ) -> None:
         """Ask once, with a prompt of so many tokens."""
         await context.permit()
-        prices_usd = self._client.facts(model).prices_usd
-        ticket = await self._gate.admit(
+        prices_usd = self.client.facts(model).prices_usd
+        ticket = await self.gate.admit(
             context.key.owner, lambda: engine_plan(model, tokens, prices_usd, limits.TURN_TIMEOUT_S, context.turn_id)
         )
         charged = len(turn.usage)
         hearing = ClaudeRecorder(
-            self._sdk, turn, context, self._scrubber, self._clock, model=model, prices_usd=prices_usd
+            self._sdk, turn, context, self.scrubber, self.clock, model=model, prices_usd=prices_usd
         )
-        with self._health.watching(model):
+        with self.health.watching(model):
             working = asyncio.create_task(self._converse(turn, hearing, context, model, system, said))
             self._working.add(working)
             working.add_done_callback(self._ended)
@@ -305,12 +296,12 @@ class ClaudeEngine:
         system: CleanText,
         said: ClaudeMessages,
     ) -> None:
-        transport = self._transport() if self._transport is not None else None
+        transport = self.transport() if self.transport is not None else None
         try:
             with TemporaryDirectory(prefix="trivet-claude-") as folder:
                 async with asyncio.timeout(limits.ROUND_TIMEOUT_S) as deadline:
                     sdk_tools = _SdkTools(
-                        self._sdk, self._tools, turn, context, hearing, deadline, rounds_max=self._rounds_max
+                        self._sdk, self.tools, turn, context, hearing, deadline, rounds_max=self.rounds_max
                     )
                     options = self._options(sdk_tools.offered(), model, system, said.history, Path(folder))
                     async with self._sdk.ClaudeSDKClient(options, transport=transport) as client:
@@ -352,8 +343,8 @@ class ClaudeEngine:
         if history:
             session.parent.mkdir(parents=True)
             session.write_text(history_lines(history, session.stem), "utf-8")
-        endpoint = self._endpoint_of(model)
-        others = (other.model for other in self._fallbacks if other.is_called_as(endpoint))
+        endpoint = self.endpoint_of(model)
+        others = (other.model for other in self._others if other.is_called_as(endpoint))
         effort = endpoint.reasoning_effort
         options: ClaudeAgentOptions = self._sdk.ClaudeAgentOptions(
             tools=[],
@@ -363,7 +354,7 @@ class ClaudeEngine:
             permission_mode="dontAsk",
             setting_sources=[],
             system_prompt={"type": "file", "path": str(prompt)},
-            max_turns=self._rounds_max + limits.WRAP_UP_ROUNDS if self._rounds_max else None,
+            max_turns=self.rounds_max + limits.WRAP_UP_ROUNDS if self.rounds_max else None,
             model=_bare(endpoint.model),
             fallback_model=next((_bare(other) for other in others if _bare(other) != _bare(endpoint.model)), None),
             effort=_EFFORTS.get(effort),

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cache
 from typing import Any, Final
 
@@ -74,35 +74,29 @@ _TOO_LONG: Final = "The time to wait is up, and too few of them are done. Wait a
 SubTypes = Mapping[str, SubType]
 
 
+@dataclass(eq=False, repr=False)
 class DelegationTools:
     """The tools on one dispatcher. `limit_s` is the most that a sub-agent may live; `models` are those that
     everybody may choose; `usable` tells the tools that a context has."""
 
-    def __init__(
-        self,
-        agents: SubAgents,
-        book: TaskStore,
-        scrubber: Scrubber,
-        clock: Clock,
-        *,
-        limit_s: float,
-        models: Sequence[str],
-        usable: Callable[[ToolContext], frozenset[str]],
-    ) -> None:
-        self._agents = agents
-        self._book = book
-        self._scrubber = scrubber
-        self._clock = clock
-        self._limit_s = limit_s
-        self._models = tuple(dict.fromkeys((CHEAP, *models)))
-        self._usable = usable
-        self._types: SubTypes = {}
+    agents: SubAgents
+    book: TaskStore
+    scrubber: Scrubber
+    clock: Clock
+    _: KW_ONLY
+    limit_s: float
+    models: Sequence[str]
+    usable: Callable[[ToolContext], frozenset[str]]
+    _types: SubTypes = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._choosable = tuple(dict.fromkeys((CHEAP, *self.models)))
         self._inline = cache(self._describe_inline)
         self._able = cache(self._able_with)
 
     def offered(self, context: ToolContext) -> SubTypes:
         """Return the types that have the tools for their purpose in this context."""
-        return self._able(self._usable(context))
+        return self._able(self.usable(context))
 
     def _able_with(self, usable: frozenset[str]) -> SubTypes:
         return {name: row for name, row in self._types.items() if row.is_able(usable)}
@@ -113,8 +107,8 @@ class DelegationTools:
         self._inline.cache_clear()
         self._able.cache_clear()
         # One may wait for its turn, too: what ends that is the limit of the turn, or of the sub-agent, that waits.
-        waits_s = max(self._limit_s, limits.TURN_TIMEOUT_S) + limits.SUBAGENT_GRACE_S
-        choice = _order_schema(types, self._models, self._limit_s)
+        waits_s = max(self.limit_s, limits.TURN_TIMEOUT_S) + limits.SUBAGENT_GRACE_S
+        choice = _order_schema(types, self._choosable, self.limit_s)
         inline = self._inline(tuple(types))
         spawned = ToolSpec("sub_agent_spawn", _SPAWNED, _told_again(choice))
         cancelled = ToolSpec("sub_agent_cancel", _CANCELLED, without_bounds(_ID))
@@ -137,23 +131,23 @@ class DelegationTools:
     def _describe_inline(self, names: tuple[str, ...]) -> ToolSpec:
         types = {name: self._types[name] for name in names}
         listed = "\n".join(f"- {row.name}: {row.description}" for row in types.values())
-        schema = without_bounds(_order_schema(types, self._models, self._limit_s))
+        schema = without_bounds(_order_schema(types, self._choosable, self.limit_s))
         return ToolSpec("sub_agent", f"{_INLINE}\n{listed}", schema)
 
     async def _run(self, context: ToolContext, arguments: Mapping[str, Any]) -> str:
-        task = await self._agents.delegate(context, self._order(context, arguments))
+        task = await self.agents.delegate(context, self._order(context, arguments))
         context.reading.is_foreign = True  # it may have read what others wrote
-        text = results_text([task], self._clock.code(limits.FRAME_CHARS), limits.SUBAGENT_RESULT_CHARS_MAX)
+        text = results_text([task], self.clock.code(limits.FRAME_CHARS), limits.SUBAGENT_RESULT_CHARS_MAX)
         if task.state is not TaskState.COMPLETED:
             raise ToolError(text)
         return text
 
     async def _spawn(self, context: ToolContext, arguments: Mapping[str, Any]) -> str:
-        task = await self._agents.spawn(context, self._order(context, arguments))
+        task = await self.agents.spawn(context, self._order(context, arguments))
         return f"{result_line(task)} You are told when it is done; sub_agent_wait waits for it."
 
     async def _cancel(self, context: ToolContext, arguments: Mapping[str, Any]) -> str:
-        task = await self._agents.cancel(await _own(self._book, context, arguments["id"].strip()))
+        task = await self.agents.cancel(await _own(self.book, context, arguments["id"].strip()))
         return result_line(task)
 
     def _order(self, context: ToolContext, arguments: Mapping[str, Any]) -> SubOrder:
@@ -162,7 +156,7 @@ class DelegationTools:
             raise ToolError(
                 f"{arguments['type']} lacks the tools for its purpose here; there are: {', '.join(offered)}"
             )
-        clean = self._scrubber.for_chat(str(context.key)).scrub
+        clean = self.scrubber.for_chat(str(context.key)).scrub
         return SubOrder(
             arguments["type"],
             clean(arguments["task"]),

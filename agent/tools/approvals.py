@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from enum import StrEnum
 from functools import partial
 from typing import Final, Protocol
@@ -162,32 +162,21 @@ _log = structlog.get_logger(__name__)
 _VERDICTS: Final = {ControlKind.APPROVE: ApprovalOutcome.APPROVED, ControlKind.DENY: ApprovalOutcome.DENIED}
 
 
+@dataclass(eq=False, repr=False)
 class ChatApprovals:
     """`Approvals` over the bus. `ttl_s` is how long a question waits for its answer; `admins` are those of the
     configuration, beside whom there are those who were made admins."""
 
-    def __init__(
-        self,
-        questions: Questions,
-        deliveries: Deliveries,
-        store: Store,
-        scrubber: Scrubber,
-        clock: Clock,
-        background: BackgroundTasks,
-        *,
-        ttl_s: float,
-        admins: Sequence[SessionKey] = (),
-        events: WebhookEvents = NOBODY_TOLD,
-    ) -> None:
-        self._questions = questions
-        self._deliveries = deliveries
-        self._store = store
-        self._scrubber = scrubber
-        self._clock = clock
-        self._background = background
-        self._ttl_s = ttl_s
-        self._events = events
-        self._admins = tuple(dict.fromkeys(admin.owner for admin in admins))
+    questions: Questions
+    deliveries: Deliveries
+    store: Store
+    scrubber: Scrubber
+    clock: Clock
+    background: BackgroundTasks
+    _: KW_ONLY
+    ttl_s: float
+    admins: Sequence[SessionKey] = ()
+    events: WebhookEvents = NOBODY_TOLD
 
     async def ask(self, question: ApprovalRequest) -> ApprovalOutcome:
         """Put the question and wait. APPROVED at once where an earlier answer covers it; DENIED where nobody can be
@@ -210,10 +199,10 @@ class ChatApprovals:
             return verdict
         finally:
             if verdict is None:
-                self._background.start(self._end(put, WITHDRAWN))
+                self.background.start(self._end(put, WITHDRAWN))
 
     async def _answer(self, put: PutQuestion, question: ApprovalRequest) -> ApprovalOutcome:
-        until_s = self._clock.monotonic_s() + self._ttl_s
+        until_s = self.clock.monotonic_s() + self.ttl_s
         await self._open(put, until_s)
         _log.info("question.put", code=put.code)
         await self._publish((*put.replies, *self._told(put, question)))
@@ -235,15 +224,15 @@ class ChatApprovals:
         if lasting is None:
             return False
         return lasting.is_of_turn or await retry_until_available(
-            lambda: self._store.access.is_approved(lasting.approval)
+            lambda: self.store.access.is_approved(lasting.approval)
         )
 
     async def _keep(self, lasting: Lasting, answer: ControlRequest) -> None:
         """Remember what an admin approved beyond this call."""
         approval, lasts = lasting.approval, lasts_of(answer.message.text)
         if lasts is Duration.ALWAYS:
-            given = replace(approval, approved_by=str(answer.message.author), approved_at_ms=self._clock.now_ms())
-            await retry_until_available(lambda: self._store.access.put_place_approval(given))
+            given = replace(approval, approved_by=str(answer.message.author), approved_at_ms=self.clock.now_ms())
+            await retry_until_available(lambda: self.store.access.put_place_approval(given))
         is_every_call = lasts is Duration.TURN or (lasts is Duration.ALWAYS and not approval.digest)
         if is_every_call and lasting.of_turn is not None:
             lasting.of_turn.add(approval.tool)
@@ -252,8 +241,8 @@ class ChatApprovals:
     async def _settled(self, put: PutQuestion, until_s: float, lasting: Lasting | None) -> QuestionState | None:
         """Wait until a person answers, the time is over, or an answer to another call of the turn covers this one; then
         close the question and return its final state."""
-        while (left_s := until_s - self._clock.monotonic_s()) > 0:
-            standing = await retry_until_available(lambda: self._questions.standing(put.code))
+        while (left_s := until_s - self.clock.monotonic_s()) > 0:
+            standing = await retry_until_available(lambda: self.questions.standing(put.code))
             if standing is None:  # the bus has lost what it knew; the buttons are still there
                 await self._open(put, until_s)
             elif not standing.is_open:
@@ -261,41 +250,41 @@ class ChatApprovals:
             if lasting is not None and lasting.is_of_turn:
                 break
             await asyncio.sleep(min(ANSWER_LOOK_EVERY_S, left_s))
-        return await retry_until_available(lambda: self._questions.settle(put.code, None))
+        return await retry_until_available(lambda: self.questions.settle(put.code, None))
 
     async def _open(self, put: PutQuestion, until_s: float) -> None:
         """Register the question on the bus, for a little longer than we wait: it must not expire before it is
         closed."""
-        ttl_s = max(until_s - self._clock.monotonic_s(), 0.0) + QUESTION_MARGIN_S
-        await retry_until_available(lambda: self._questions.put(put, ttl_s=ttl_s))
+        ttl_s = max(until_s - self.clock.monotonic_s(), 0.0) + QUESTION_MARGIN_S
+        await retry_until_available(lambda: self.questions.put(put, ttl_s=ttl_s))
 
     async def _end(self, put: PutQuestion, ending: Sentence) -> None:
         """Close it, unless a person was quicker: then the control lane says how it ended."""
-        standing = await retry_until_available(lambda: self._questions.settle(put.code, None))
+        standing = await retry_until_available(lambda: self.questions.settle(put.code, None))
         if standing is None or standing.answer is None:
-            await self._publish(amendments(put, lambda words: words.say(ending), self._scrubber, self._clock))
+            await self._publish(amendments(put, lambda words: words.say(ending), self.scrubber, self.clock))
 
     async def _addresses(self) -> dict[SessionKey, ReplyAddress]:
         """Return where admins are asked in private, of those who have written to us there: the newest reply to them
         went to that address. Whether they are admins still is asked when one presses."""
-        grants = await retry_until_available(self._store.access.grants)
+        grants = await retry_until_available(self.store.access.grants)
         granted = (grant.key for grant in grants if grant.role is GrantRole.ADMIN)
         found: dict[SessionKey, ReplyAddress] = {}
-        for admin in dict.fromkeys((*self._admins, *granted)):
-            address = await retry_until_available(partial(self._store.outbox.last_address, admin))
+        for admin in dict.fromkeys((*(admin.owner for admin in self.admins), *granted)):
+            address = await retry_until_available(partial(self.store.outbox.last_address, admin))
             if address is not None and len(found) < ADMINS_ASKED_MAX:
                 found[admin] = address
         return found
 
     async def _publish(self, replies: Sequence[Reply]) -> None:
-        await retry_until_available(lambda: self._store.outbox.put(replies))
-        await retry_until_available(lambda: self._deliveries.publish(replies))
+        await retry_until_available(lambda: self.store.outbox.put(replies))
+        await retry_until_available(lambda: self.deliveries.publish(replies))
 
     def _put(
         self, question: ApprovalRequest, address: ReplyAddress, admins: Mapping[SessionKey, ReplyAddress]
     ) -> PutQuestion:
-        code, words, minutes = self._clock.code(QUESTION_CODE_CHARS), words_for(question.language), self._ttl_s / 60
-        clean = self._scrubber.for_chat(str(question.key)).scrub
+        code, words, minutes = self.clock.code(QUESTION_CODE_CHARS), words_for(question.language), self.ttl_s / 60
+        clean = self.scrubber.for_chat(str(question.key)).scrub
         more, choices = self._further(question, code, words)
         text = question_text(question.text, code, words, minutes=round(minutes), more=more)
         asked = Reply(
@@ -305,7 +294,7 @@ class ChatApprovals:
             address=address,
             text=clean(text),
             kind=ReplyKind.QUESTION,
-            created_at_ms=self._clock.now_ms(),
+            created_at_ms=self.clock.now_ms(),
             choices=(
                 Choice(words.say(APPROVE_LABEL), self._command(ControlKind.APPROVE, code)),
                 Choice(words.say(DENY_LABEL), self._command(ControlKind.DENY, code)),
@@ -329,8 +318,8 @@ class ChatApprovals:
 
     def _told(self, put: PutQuestion, question: ApprovalRequest) -> tuple[Reply, ...]:
         """Return what webhooks are told of the question."""
-        event, at_ms = WebhookEvent.APPROVAL_WANTED, self._clock.now_ms()
-        return self._events.tell(event, put.code, put.key, question.text, at_ms=at_ms, turn_id=question.turn_id)
+        event, at_ms = WebhookEvent.APPROVAL_WANTED, self.clock.now_ms()
+        return self.events.tell(event, put.code, put.key, question.text, at_ms=at_ms, turn_id=question.turn_id)
 
     def _further(self, question: ApprovalRequest, code: str, words: Words) -> tuple[str, tuple[Choice, ...]]:
         """Return the answers that approve more than this call: as text, and as buttons."""
@@ -346,4 +335,4 @@ class ChatApprovals:
         return " ".join(told), tuple(choices)
 
     def _command(self, kind: ControlKind, code: str, lasts: Duration = Duration.ONCE) -> CleanText:
-        return self._scrubber.scrub(answer_to(kind, code, lasts))
+        return self.scrubber.scrub(answer_to(kind, code, lasts))
