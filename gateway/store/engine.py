@@ -40,6 +40,7 @@ from typing import (
     Protocol,
     TypeAlias,
     TypeVar,
+    Union,
     get_args,
     get_origin,
     get_type_hints,
@@ -470,7 +471,7 @@ def _readers(kind: Any) -> Sequence[tuple[str, Callable[[Any], Any]]]:
 
 
 def _reader(hint: Any) -> Callable[[Any], Any]:
-    if isinstance(hint, UnionType):
+    if get_origin(hint) in (Union, UnionType):
         (inner,) = (_reader(each) for each in get_args(hint) if each is not NoneType)
         return lambda kept: None if kept is None else inner(kept)
     if get_origin(hint) is tuple:
