@@ -157,10 +157,12 @@ class _Field(NamedTuple):
     is_of_some: bool
 
 
-@cache
-def _form(kind: Any) -> Sequence[_Field]:
+def _fields_of(kind: Any) -> Sequence[_Field]:
     hints, of_some = get_type_hints(kind), _OF_SOME.get(kind, ())
     return [_Field(each.name, *_ways(hints[each.name]), each.name in of_some) for each in fields(kind)]
+
+
+_form: Final[Callable[[Any], Sequence[_Field]]] = cache(_fields_of)
 
 
 def _written(value: Any) -> dict[str, Any]:
@@ -189,7 +191,7 @@ def _ways(hint: Any) -> tuple[Callable[[Any], Any] | None, Callable[[Any], Any]]
         return (list if write is None else partial(_each, write)), lambda said: tuple(map(read, said))
     if hint is SessionKey:
         return str, lambda said: SessionKey.parse(_text(said))
-    if is_dataclass(hint):
+    if isinstance(hint, type) and is_dataclass(hint):
         return _written, partial(_read, hint)
     if hint in (str, messages.CleanText):
         return None, _text

@@ -464,10 +464,12 @@ def value_of(kind: type[V], row: Row[Any], **others: object) -> V:
     return kind(**{name: read(getattr(row, name)) for name, read in readers}, **others)
 
 
-@cache
-def _readers(kind: Any) -> Sequence[tuple[str, Callable[[Any], Any]]]:
+def _readers_of(kind: Any) -> Sequence[tuple[str, Callable[[Any], Any]]]:
     hints = get_type_hints(kind)
     return [(field.name, _reader(hints[field.name])) for field in fields(kind)]
+
+
+_readers: Final[Callable[[Any], Sequence[tuple[str, Callable[[Any], Any]]]]] = cache(_readers_of)
 
 
 def _reader(hint: Any) -> Callable[[Any], Any]:

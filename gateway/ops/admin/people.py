@@ -337,8 +337,8 @@ _DAYS_MAX: Final = 366
 _DAYS_DEFAULT: Final = 30
 
 
-def _of_sum(name: str, **more: str) -> Any:
-    return Field(validation_alias=AliasPath("sum", name), **more)
+def _of_sum(name: str, description: str | None = None) -> Any:
+    return Field(validation_alias=AliasPath("sum", name), description=description)
 
 
 class UsageView(ApiView):
@@ -349,11 +349,11 @@ class UsageView(ApiView):
     )
     day: Annotated[date, BeforeValidator(lambda day: moment(day_begins_ms(day)).date())]
     calls: int = _of_sum("calls")
-    turns: int = _of_sum("turns", description="Turns that called a model.")
-    prompt_tokens: int = _of_sum("prompt_tokens", description="Tokens in, cached ones included.")
+    turns: int = _of_sum("turns", "Turns that called a model.")
+    prompt_tokens: int = _of_sum("prompt_tokens", "Tokens in, cached ones included.")
     completion_tokens: int = _of_sum("completion_tokens")
-    cached_tokens: int = _of_sum("cached_tokens", description="Tokens in that came from the provider's prompt cache.")
-    cost: float = _of_sum("cost_usd", description="US dollars.")
+    cached_tokens: int = _of_sum("cached_tokens", "Tokens in that came from the provider's prompt cache.")
+    cost: float = _of_sum("cost_usd", "US dollars.")
 
 
 def usage_routes(book: UsageStore, clock: Clock) -> APIRouter:
