@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import structlog
 
@@ -20,6 +20,7 @@ from agent.runtime.commit import Commits
 from agent.runtime.turn import TurnRunner
 from agent.subagents.wakes import stale_among
 from gateway.bus.deliveries import Deliveries
+from gateway.bus.heartbeat import Heartbeat
 from gateway.bus.lanes import Lanes
 from gateway.contracts.commands import find_command
 from gateway.contracts.errors import BusError, BusUnavailable, Fenced, StoreError, StoreUnavailable, TrivetError
@@ -125,14 +126,6 @@ async def show_ended(bus: Deliveries, address: ReplyAddress, turn_id: str) -> No
 _UNSURE_S: Final = 0.1  # between two looks at a lease that may have ended
 
 
-class LeaseClock(Protocol):
-    """The lease of this process, as the heartbeat knows it."""
-
-    @property
-    def lease_end_s(self) -> float:
-        """Return the monotonic time up to which no other process can have taken our lanes."""
-
-
 @dataclass(frozen=True, slots=True)
 class RunPorts:
     """The dependencies of a run: its lane, the database, who may still speak, the time."""
@@ -147,7 +140,7 @@ class RunPorts:
 class TurnRun:
     """One claim being answered. `agent.engine.Hold` for the turn it takes."""
 
-    def __init__(self, claim: Claim, beat: LeaseClock, ports: RunPorts, *, is_steered: bool) -> None:
+    def __init__(self, claim: Claim, beat: Heartbeat, ports: RunPorts, *, is_steered: bool) -> None:
         """Keep the dependencies. With `is_steered`, messages that a lane receives during a turn join that turn between
         its rounds."""
         self.claim = claim
@@ -344,7 +337,7 @@ class LaneRunner:
     afterwards: Sequence[AfterTurn] = ()
     _is_store_away: bool = field(init=False, default=False)
 
-    def run_of(self, claim: Claim, beat: LeaseClock) -> TurnRun:
+    def run_of(self, claim: Claim, beat: Heartbeat) -> TurnRun:
         """Build the run of a lane that was just claimed, not yet begun."""
         return TurnRun(claim, beat, self.ports, is_steered=self.is_steered)
 

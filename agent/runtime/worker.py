@@ -12,9 +12,10 @@ import structlog
 
 from agent.concurrency import BackgroundTasks
 from agent.limits import ACTIVITY_EVERY_S, ACTIVITY_FOR_S, CUT_GRACE_S, LAST_WORDS_S
-from agent.runtime.run import LaneRunner, LeaseClock, TurnRun, show_ended
+from agent.runtime.run import LaneRunner, TurnRun, show_ended
 from agent.texts import DEAD_NOTE, dead_sentence, removed_note
 from gateway.bus.deliveries import Deliveries
+from gateway.bus.heartbeat import Heartbeat
 from gateway.bus.lanes import Lanes
 from gateway.config.features import WebhookEvent
 from gateway.contracts.errors import BusError
@@ -99,7 +100,7 @@ class HeartbeatSource(Protocol):
 
     def __call__(
         self, *, on_cancel: Callable[[Cancel], None], on_lost: Callable[[], None]
-    ) -> AbstractAsyncContextManager[LeaseClock]: ...
+    ) -> AbstractAsyncContextManager[Heartbeat]: ...
 
 
 @dataclass(eq=False, repr=False)
@@ -139,7 +140,7 @@ class Worker:
         for task in (registering, stopped):
             task.cancel()
 
-    async def _work(self, stopped: asyncio.Task[Any], beat: LeaseClock) -> None:
+    async def _work(self, stopped: asyncio.Task[Any], beat: Heartbeat) -> None:
         keepers = (self._watch_cancels, self._show_activity, *self.beside)
         async with asyncio.TaskGroup() as group:
             keeping = [group.create_task(keep()) for keep in keepers]
@@ -166,7 +167,7 @@ class Worker:
 
     # --- claiming
 
-    async def _claim(self, free: int, beat: LeaseClock, stopped: asyncio.Task[Any], wait_s: float) -> float:
+    async def _claim(self, free: int, beat: Heartbeat, stopped: asyncio.Task[Any], wait_s: float) -> float:
         """Start a run for each lane that is ready, waiting up to `wait_s` for one unless the process stops; how long to
         wait before there may be more. Fewer than were asked for are all there were; what has come since wakes us."""
         wanted = min(free, CLAIM_LANES_MAX)
@@ -196,7 +197,7 @@ class Worker:
             return 0.0
         return _SAFETY_WAIT_S if found.next_due_s is None else min(found.next_due_s, _SAFETY_WAIT_S)
 
-    def _start(self, claim: Claim, beat: LeaseClock) -> None:
+    def _start(self, claim: Claim, beat: Heartbeat) -> None:
         run = self.answering.run_of(claim, beat)
         lane = str(claim.key)
         self._runs[lane] = run
