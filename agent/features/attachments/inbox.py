@@ -22,7 +22,7 @@ from gateway.contracts.errors import FileRefused, ToolError
 from gateway.contracts.ids import first_id_of
 from gateway.contracts.messages import Attachment, AttachmentKind, CleanText, InboundMessage, joined, literal_text
 from gateway.contracts.ports import Clock, FetchedFile, WantedAttachment
-from gateway.i18n import ENGLISH, Words, sentence
+from gateway.i18n import ENGLISH, Sentence, Words, sentence
 from gateway.scrub import Scrubber
 
 # What people and the model are told of a file that could not be had. Pure.
@@ -77,8 +77,12 @@ def _reason(reason: str, words: Words) -> str:
     """Translate the reason, a clause in English that came with an error and often over the bus."""
     for pattern, clause in _MEASURED:
         if found := pattern.fullmatch(reason):
-            return words.say(clause, number=found[1])
+            return _with_number(clause, found[1], words)
     return words.known(reason)
+
+
+def _with_number(clause: Sentence, number: str, words: Words) -> str:
+    return words.say(clause, number=number)
 
 
 UNSEEN: Final = literal_text(
