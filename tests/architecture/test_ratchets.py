@@ -22,12 +22,12 @@ from tests.architecture.code_stats import (
 )
 
 LIMITS: Final = {
-    "files": 374,
-    "lines": 105_925,
+    "files": 370,
+    "lines": 103_471,
     "one_importer": 17.6,
     "duplicate_classes": 0,
-    "no_verb": 4.8,
-    "forwarders": 73,
+    "no_verb": 4.7,
+    "forwarders": 71,
 }
 
 
