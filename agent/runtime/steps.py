@@ -159,7 +159,14 @@ class Steps:
         if spoken.is_cut:
             spoken = await self._go_on(turn, request, spoken)
         spoken = _marked(spoken, turn, context)
-        self._keep_speech(turn, context, messages, spoken)
+        now_ms = self.clock.now_ms()
+        turn.finish_reason = spoken.answer.finish_reason
+        if spoken.calls and spoken.answer.thoughts is not None:
+            turn.thoughts[spoken.calls[0].id] = spoken.answer.thoughts
+        turn.entries.append(
+            Entry(Role.ASSISTANT, spoken.text, tool_calls=spoken.calls, turn_id=context.turn_id, created_at_ms=now_ms)
+        )
+        messages.append(PromptMessage(Role.ASSISTANT, spoken.text, spoken.calls))
         return spoken
 
     async def _go_on(self, turn: Turn, request: ModelRequest, cut: _Spoken) -> _Spoken:
@@ -191,16 +198,6 @@ class Steps:
         except ModelError as error:
             _log.warning("model.not_gone_on", reason=f"{type(error).__name__}: {error}")
             return cut
-
-    def _keep_speech(self, turn: Turn, context: ToolContext, messages: list[PromptMessage], spoken: _Spoken) -> None:
-        now_ms = self.clock.now_ms()
-        turn.finish_reason = spoken.answer.finish_reason
-        if spoken.calls and spoken.answer.thoughts is not None:
-            turn.thoughts[spoken.calls[0].id] = spoken.answer.thoughts
-        turn.entries.append(
-            Entry(Role.ASSISTANT, spoken.text, tool_calls=spoken.calls, turn_id=context.turn_id, created_at_ms=now_ms)
-        )
-        messages.append(PromptMessage(Role.ASSISTANT, spoken.text, spoken.calls))
 
     async def _hear(self, turn: Turn, request: ModelRequest, *, before: str = "") -> _Spoken:
         """Listen to one stream; the text is scrubbed on its way, the arguments when they are whole. It is one text with

@@ -491,16 +491,12 @@ class Listener(Generic[RawT]):
         backoff.reset()
         if gaps == self._gaps:
             self._backfill.done(room)
-            self._let_in(room)
-
-    def _let_in(self, room: str) -> None:
-        """Take next the messages that waited for the room's history."""
-        held = self._held.pop(room, [])
-        for waiting in held:
-            waiting.is_next = True
-        self._waiting.extendleft(reversed(held))
-        self._all_read_if_so()
-        self._live.set()
+            held = self._held.pop(room, [])
+            for waiting in held:
+                waiting.is_next = True
+            self._waiting.extendleft(reversed(held))
+            self._all_read_if_so()
+            self._live.set()
 
     def _all_read_if_so(self) -> None:
         if self.is_caught_up:

@@ -233,7 +233,11 @@ class AiohttpRequest(BaseRequest):
         media_type, body = encode_request(request_data)
         headers = {"Content-Type": media_type, "Content-Length": str(sum(map(len, body)))}
         is_small = len(body) == 1 and len(body[0]) <= _WRITTEN_AT_ONCE_BYTES
-        await _see_closed_connections()
+        # Let the loop hear of the connections that the server has closed meanwhile: nobody knows what becomes
+        # of a request that is written to one, and aiohttp itself does not look. One round polls, the next one
+        # has handled it.
+        for _ in range(2):
+            await asyncio.sleep(0)
         try:
             async with (
                 asyncio.timeout(None) as deadline,
@@ -322,13 +326,6 @@ def _parts(boundary: str, fields: Mapping[str, str], files: Mapping[str, Any]) -
         yield content if isinstance(content, bytes) else content.read()
         yield b"\r\n"
     yield f"--{boundary}--\r\n".encode()
-
-
-async def _see_closed_connections() -> None:
-    """Let the loop hear of the connections that the server has closed meanwhile: nobody knows what becomes of a request
-    that is written to one, and aiohttp itself does not look. One round polls, the next one has handled it."""
-    for _ in range(2):
-        await asyncio.sleep(0)
 
 
 async def _pieces(body: list[bytes], deadline: asyncio.Timeout, write_s: float) -> AsyncIterator[bytes | memoryview]:

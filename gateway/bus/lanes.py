@@ -350,7 +350,14 @@ class Lanes:
         was asked for is asked again."""
         wish = partial(_ShardLanes.claim, worker=worker, messages_max=messages_max, attempts_max=attempts_max)
         if self._shards.is_one:
-            return await self._claim_when_ready(wish, lanes_max, wait_s)
+            if wait_s <= 0:
+                return await wish(self._parts[0], lanes_max=lanes_max)
+            claiming = asyncio.create_task(wish(self._parts[0], lanes_max=lanes_max, wait_s=wait_s))
+            try:
+                return await asyncio.shield(claiming)
+            except asyncio.CancelledError:
+                self._hand_back_later(0, claiming)
+                raise
         await self._wait_for_token(wait_s)
         hungry = self._in_turn()
         claims: list[Claim] = []
@@ -454,16 +461,6 @@ class Lanes:
         """Let claims that are still on their way arrive, and hand them back."""
         if self._late:
             await asyncio.wait(self._late)
-
-    async def _claim_when_ready(self, wish: _Wish, lanes_max: int, wait_s: float) -> ClaimBatch:
-        if wait_s <= 0:
-            return await wish(self._parts[0], lanes_max=lanes_max)
-        claiming = asyncio.create_task(wish(self._parts[0], lanes_max=lanes_max, wait_s=wait_s))
-        try:
-            return await asyncio.shield(claiming)
-        except asyncio.CancelledError:
-            self._hand_back_later(0, claiming)
-            raise
 
     # --- claims over several shards
 

@@ -58,7 +58,12 @@ def encode(value: Wire) -> bytes:
     """Encode a value as UTF-8 JSON without spaces, keys in a fixed order."""
     match value:
         case messages.Reply():
-            said = _reply(value)
+            said = _written(value)
+            if value.choices or value.amends or value.kind is messages.ReplyKind.QUESTION:
+                # one of the three brings the others along
+                rest = {name: said.pop(name) for name in ("amends", "files", "language") if name in said}
+                said.setdefault("choices", [])
+                said |= {"amends": value.amends} | rest
         case messages.Receipt(record, key, channel):
             said = _written(replace(record, shown=())) | {"key": str(key), "channel": channel}
         case _:
@@ -136,16 +141,6 @@ def address_from_text(text: str) -> ReplyAddress:
 
 def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-def _reply(reply: messages.Reply) -> dict[str, Any]:
-    """Write a reply; one of choices, `amends` and a question brings the others along."""
-    found = _written(reply)
-    if reply.choices or reply.amends or reply.kind is messages.ReplyKind.QUESTION:
-        rest = {name: found.pop(name) for name in ("amends", "files", "language") if name in found}
-        found.setdefault("choices", [])
-        found |= {"amends": reply.amends} | rest
-    return found
 
 
 class _Field(NamedTuple):

@@ -108,10 +108,6 @@ def _to_rule(row: Row[Any]) -> PlaceRule:
     return engine.value_of(PlaceRule, row)
 
 
-def _from_approval(approval: PlaceApproval) -> engine.Values:
-    return engine.row_of(place_approvals, approval)
-
-
 def _to_approval(row: Row[Any]) -> PlaceApproval:
     return engine.value_of(PlaceApproval, row)
 
@@ -235,7 +231,7 @@ class AccessStore(engine.Aggregate):
     @engine.write
     def put_place_approval(self, connection: engine.Connection, approval: PlaceApproval) -> bool:
         """Write down what is not asked about any more. False: it was approved before."""
-        if connection.execute(_put_approval(connection), _from_approval(approval)).rowcount == 0:
+        if connection.execute(_put_approval(connection), engine.row_of(place_approvals, approval)).rowcount == 0:
             return False
         _note_approval(connection, approval, approval.approved_by, approval.approved_at_ms, is_given=True)
         return True

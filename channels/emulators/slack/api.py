@@ -161,7 +161,17 @@ class WebApi:
             call = await read(request, name)
             if method is None:
                 raise SlackRefusal("unknown_method", req_method=name)
-            self._authorize(request, call, method)
+            scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
+            token = bearer if scheme == "Bearer" else call.text("token")
+            if not token:
+                raise SlackRefusal("not_authed")
+            if token not in (self.tokens.bot, self.tokens.app):
+                raise SlackRefusal("invalid_auth")
+            if (token == self.tokens.app) != method.is_app_level and call.method != "auth.test":
+                raise SlackRefusal("not_allowed_token_type")
+            if method.scopes and not self.switches.scopes.intersection(method.scopes):
+                provided = ",".join(sorted(self.switches.scopes))
+                raise SlackRefusal("missing_scope", needed=method.scopes[0], provided=provided)
             if name in self.switches.refusals:
                 raise SlackRefusal(self.switches.refusals[name])
             self._refuse_format(call, method)
@@ -194,19 +204,6 @@ class WebApi:
         if self.faults.take_other("fatal_error"):
             raise SlackRefusal("fatal_error")
         return None
-
-    def _authorize(self, request: Request, call: SlackCall, method: SlackMethod) -> None:
-        scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
-        token = bearer if scheme == "Bearer" else call.text("token")
-        if not token:
-            raise SlackRefusal("not_authed")
-        if token not in (self.tokens.bot, self.tokens.app):
-            raise SlackRefusal("invalid_auth")
-        if (token == self.tokens.app) != method.is_app_level and call.method != "auth.test":
-            raise SlackRefusal("not_allowed_token_type")
-        if method.scopes and not self.switches.scopes.intersection(method.scopes):
-            provided = ",".join(sorted(self.switches.scopes))
-            raise SlackRefusal("missing_scope", needed=method.scopes[0], provided=provided)
 
     def _refuse_format(self, call: SlackCall, method: SlackMethod) -> None:
         """Count down the refusal of a format; plain `text` has none that could be refused."""
