@@ -23,10 +23,10 @@ from tests.architecture.code_stats import (
 
 LIMITS: Final = {
     "files": 370,
-    "lines": 103_471,
+    "lines": 103_446,
     "one_importer": 17.6,
     "duplicate_classes": 0,
-    "no_verb": 4.7,
+    "no_verb": 4.8,
     "forwarders": 71,
 }
 
