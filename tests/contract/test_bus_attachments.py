@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.bus import files
+from gateway import limits
 from gateway.bus.bus import RedisBus
 from gateway.contracts.errors import FileRefused
 from gateway.contracts.ports import FetchedFile, WantedAttachment
@@ -21,7 +21,7 @@ LONG = bytes(range(256)) * (ATTACHMENT_PIECE_BYTES // 256) * (2 * ATTACHMENT_PIE
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever falls silent is given up at once."""
-    monkeypatch.setattr(files, "ATTACHMENT_SILENCE_S", 0.05)
+    monkeypatch.setattr(limits, "ATTACHMENT_SILENCE_S", 0.05)
 
 
 async def asked(bus: RedisBus) -> WantedAttachment:
@@ -71,7 +71,7 @@ async def test_who_was_killed_on_the_way_is_noticed(bus: RedisBus, impatient: No
 
 
 async def test_who_says_that_it_is_at_it_is_waited_for(bus: RedisBus, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "ATTACHMENT_SILENCE_S", 0.6)
+    monkeypatch.setattr(limits, "ATTACHMENT_SILENCE_S", 0.6)
     async with asyncio.TaskGroup() as group:
         fetching = group.create_task(bus.files.fetch_attachment(WANTED))
         wanted = await asked(bus)

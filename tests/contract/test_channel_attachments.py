@@ -171,7 +171,7 @@ class TestFetching:
     async def test_who_was_killed_with_a_wish_in_hand_is_followed_by_another(
         self, town: Town, bus: RedisBus, agent: EchoAgent, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("gateway.bus.files.ATTACHMENT_SILENCE_S", 0.1)
+        monkeypatch.setattr("gateway.limits.ATTACHMENT_SILENCE_S", 0.1)
         async with town.line(bus):
             (message,) = await heard(town, agent, PHOTO)
         wanted = wish(message, message.attachments[0])

@@ -53,7 +53,6 @@ WATCHED: Final = {
         "channels.core.attempt",
         "channels.core.tasks",
         "channels.core.preview",
-        "channels.core.preview",
         "channels.core.places",
         "channels.core.intake",
         "channels.core.backfill",
