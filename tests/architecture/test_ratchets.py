@@ -23,7 +23,7 @@ from tests.architecture.code_stats import (
 
 LIMITS: Final = {
     "files": 370,
-    "lines": 103_446,
+    "lines": 103_525,
     "one_importer": 17.6,
     "duplicate_classes": 0,
     "no_verb": 4.8,
