@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import ClassVar, Final, NamedTuple
@@ -29,7 +28,7 @@ class StepResult(NamedTuple):
     becomes: State | None = None
 
 
-class State(ABC):
+class State:
     """Something open that spans several units: an announced value, a key block, a list of cookies."""
 
     __slots__ = ()
@@ -37,11 +36,11 @@ class State(ABC):
     POSITIONS: ClassVar[tuple[str, ...]] = ()
     """The attributes that are positions in the text, states that have some, or None."""
 
-    @abstractmethod
     def step(self, text: str, at: int, end: int, *, is_last: bool) -> StepResult:
         """Read on in `text[at:end]`, which consists of closed units; `is_last` says that nothing follows.
 
         The outcome may depend on the text alone, never on where `end` happens to be."""
+        raise NotImplementedError
 
     def moved(self, by: int) -> None:
         """Shift all positions: the text lost `by` characters at its front."""
@@ -114,7 +113,7 @@ class KeyBlock(State):
         return self._swallow(text, at, end, self._read_until, is_last=is_last)
 
     def _body_from(self, text: str, at: int, end: int, *, is_last: bool) -> int | None:
-        """Where the key material begins; negative if this is no key; None if that cannot be told yet."""
+        """Return where the key material begins; negative if this is no key; None if that cannot be told yet."""
         header = _HEADER.match(text, at, end)
         if header is None:
             is_decided = is_last or end - at >= _HEADER_CHARS_MAX + 16 or "\n" in text[at:end]
@@ -135,18 +134,14 @@ class KeyBlock(State):
         limit = self._begin + BLOCK_CHARS_MAX
         ending = _ENDS.search(text, read_until, min(end, limit + _MARK_CHARS_MAX))
         if ending is not None and (is_last or ending.start() + _MARK_CHARS_MAX <= end) and ending.start() < limit:
-            stop = ending.end() if ending["mark"] else self._without_spaces(text, ending.start())
+            whole = text[self._begin : ending.end() if ending["mark"] else ending.start()]
+            stop = self._begin + len(whole.rstrip())
             return StepResult(stop, is_over=True, cut=SecretSpan(self._begin, stop, self.RULE))
         if is_last or end >= limit + _MARK_CHARS_MAX:
             stop = min(end, limit)
             return StepResult(stop, is_over=True, cut=SecretSpan(self._begin, stop, self.RULE))
         self._read_until = max(read_until, (ending.start() if ending else end) - _MARK_CHARS_MAX)
         return StepResult(at, waits=True)
-
-    def _without_spaces(self, text: str, at: int) -> int:
-        while at > self._begin and text[at - 1].isspace():
-            at -= 1
-        return at
 
 
 # A value that stands before its announcing word: `… is my password`, `… — это пароль`, `用…作为密码`.
@@ -184,8 +179,8 @@ class Candidate(NamedTuple):
 def candidates(
     text: str, lowered: str, start: int, end: int, places: Iterable[tuple[int, int]], *, is_last: bool
 ) -> Iterator[Candidate]:
-    """Values in `text[start:end]` behind which an announcing word may stand, at one of the `places`, or may still
-    come; `lowered` is the text in lower case, as long as the text."""
+    """Yield values in `text[start:end]` behind which an announcing word may stand, at one of the `places`, or may
+    still come; `lowered` is the text in lower case, as long as the text."""
     done = start
     speaking = (at for at, stop in places if not _is_silent(lowered[at:stop]))
     for zone_end in (*(_run_start(text, place) for place in speaking), *(() if is_last else (end,))):
@@ -203,7 +198,7 @@ def candidates(
 
 @cache
 def _is_silent(word: str) -> bool:
-    """Does this word announce nothing by itself, whatever stands before it, and hold none that does?"""
+    """Tell whether a word announces nothing by itself, whatever stands before it, and holds none that does."""
     return (
         word.isascii()
         and word.isalpha()
@@ -212,7 +207,7 @@ def _is_silent(word: str) -> bool:
 
 
 def _run_start(text: str, place: int) -> int:
-    """Where the run that `place` stands in begins: a value may hold a word by chance (`monkey`)."""
+    """Return where the run that `place` stands in begins: a value may hold a word by chance (`monkey`)."""
     before = text[max(0, place - _RUN_CHARS_MAX) : place]
     return place - len(before) + len(before.rstrip(_PRINTABLE))
 
@@ -264,7 +259,7 @@ class ValueBeforeKeyword(State):
                 return self._announced(text, at, word, end, family, bond, is_certain=is_certain, is_last=is_last)
             if lowered in words.copulas:
                 bond = Bond.SAID
-            elif words.certain_before.fullmatch(lowered):
+            elif words.certain_before.fullmatch(lowered[::-1]):
                 is_certain = True
             elif lowered in words.possessives:
                 bond = bond or Bond.LOOSE
@@ -285,7 +280,8 @@ class ValueBeforeKeyword(State):
         is_certain: bool,
         is_last: bool,
     ) -> StepResult:
-        """The announcing word is there; what follows it may still say that it is another thing (`password manager`)."""
+        """Judge the value before an announcing word; what follows that may still say that it is another thing
+        (`password manager`)."""
         following = word.end() + 1
         if following >= end and not is_last:
             return StepResult(at, waits=True)
@@ -313,8 +309,7 @@ class ValueBeforeKeyword(State):
             return StepResult(at, is_over=True)
         if not is_secret(text[self._start : self._end], family, bond, is_quoted=False):
             return StepResult(at, is_over=True)
-        rule = "named/personal" if family is KeywordFamily.PERSONAL else "named"
-        return StepResult(self._end, is_over=True, cut=SecretSpan(self._start, self._end, rule))
+        return StepResult(self._end, is_over=True, cut=SecretSpan(self._start, self._end, family.rule))
 
 
 # `Cookie: a=…; b=…`: every value up to the end of the line, the attributes excepted.
@@ -424,17 +419,14 @@ class NearVendor(State):
             value = _VALUE.match(text, field.start(), unit)
             if value and self._is_random(value.group()):
                 return StepResult(value.end(), is_over=True, cut=SecretSpan(value.start(), value.end(), _RULE))
-            if announces_more(field.group()) or _speaks_of_facts(field.group()):
+            words = (word.group().lower() for word in _VENDOR_WORD.finditer(field.group()))
+            if announces_more(field.group()) or not vocabulary().facts.isdisjoint(words):
                 return StepResult(field.start(), is_over=True)
         self._is_assigned = self._is_assigned or _ASSIGNS.search(text, begun, unit) is not None
         return None
 
     def _is_random(self, value: str) -> bool:
-        """Letters and digits through each other, and nothing that reads as words."""
+        """Tell whether letters and digits go through each other, and nothing reads as words."""
         least = _VENDOR_VALUE_CHARS_MIN if self._is_assigned else _UNMISTAKABLE_CHARS
         is_address = "//" in value
         return len(value) >= least and sum(map(str.isdigit, value)) >= _DIGITS_MIN and made(value) and not is_address
-
-
-def _speaks_of_facts(field: str) -> bool:
-    return any(word.group().lower() in vocabulary().facts for word in _VENDOR_WORD.finditer(field))

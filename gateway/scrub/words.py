@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+import string
 import tomllib
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, StrEnum
 from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -15,9 +16,6 @@ from typing import Final, NamedTuple
 from gateway.scrub.rules import trie_pattern
 
 _LOOK_BACK_CHARS: Final = 48
-_NEAR_CHARS: Final = 24
-"""No word beside another is longer."""
-
 _HEADING_CHARS: Final = 5
 _JOINS: Final = ("_", ".", "-")
 ENDING_CHARS_MAX: Final = 4
@@ -35,12 +33,14 @@ _ANOTHER: Final = re.compile(r"[ =:](?P<word>[^\W\d_]{2,24})(?=[ =:])")
 _PAIR: Final = re.compile(
     r"(?:login|user|username|email|(?<![^\W\d_])id|логин|юзер|用户名|账号|帳號|アカウント)\s?[/:|]\s?\Z"
 )
+_PAIR_SIGNS: Final = frozenset("/:|")
 _LOGIN: Final = re.compile(r"(?:user|username|login|usuario|benutzer|логин|юзер)[:= ]{1,2}\S{1,24}[,;/| ]{1,3}\Z")
 _ARGUMENT: Final = re.compile(r"[\w)\]]\(\s?\\*[\"'][\w.-]*\Z")
 _HEADING: Final = re.compile(r"(?:\A|\n)[^\w\n]{0,4}\Z")
 _NAMED: Final = re.compile(r"[a-z0-9][_.-]\Z")
 _HEADER: Final = re.compile(r"authorization[\"'\]\\]{0,6}\s{0,3}[:=,>]{1,2}\s{0,3}[\"'`\\bfu]{0,5}\Z")
 _ASSIGNS: Final = re.compile(r":|=[^\s=\"'\\]")
+_BASE64: Final = string.ascii_letters + string.digits + "+/"
 _ENCODED: Final = re.compile(r"[A-Za-z0-9+/]{1,48}", re.ASCII)
 _ENCODED_CHARS_MIN: Final = 36
 _ENCODED_KINDS: Final = (re.compile("[a-z]"), re.compile("[A-Z]"), re.compile("[0-9]"))
@@ -55,7 +55,7 @@ _FIRST_SPACED_BREAK: Final = "\u2e80"
 """Scripts from here on write without spaces between words."""
 
 
-class KeywordFamily(Enum):
+class KeywordFamily(StrEnum):
     """What an announcing word makes us expect."""
 
     PERSONAL = "personal"
@@ -76,6 +76,11 @@ class KeywordFamily(Enum):
     """The name of a vendor, beside which a random value is a secret."""
     PHRASE = "phrase"
     """Announces only together with the word behind it."""
+
+    @property
+    def rule(self) -> str:
+        """Return the id under which a value of this family is found."""
+        return "named/personal" if self is KeywordFamily.PERSONAL else "named"
 
 
 _OF_VALUES: Final = frozenset([KeywordFamily.PERSONAL, KeywordFamily.KEY, KeywordFamily.VAGUE])
@@ -132,7 +137,7 @@ class Vocabulary:
     """A program, and the options it takes a password with."""
     glued_to: frozenset[str]
     glued_names: re.Pattern[str]
-    """What may stand before those in one word."""
+    """What may stand before those in one word; this and the next three are read backwards, from the word on."""
     certain_before: re.Pattern[str]
     denies_before: re.Pattern[str]
     denies_token: re.Pattern[str]
@@ -159,12 +164,11 @@ class Vocabulary:
 
 @cache
 def vocabulary() -> Vocabulary:
-    """The words as shipped. Read once, at the first text."""
+    """Return the words as shipped. Read once, at the first text."""
     tables = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
     together = _together(tables["together"])
     options = _options(tables["commands"])
-    vendors = tomllib.loads(Path(__file__).with_name("vendors.toml").read_text(encoding="utf-8"))
-    announcing = dict.fromkeys(vendors["names"].split(), (KeywordFamily.VENDOR, KeywordForm.WHOLE))
+    announcing = dict.fromkeys(tables["vendors"]["names"].split(), (KeywordFamily.VENDOR, KeywordForm.WHOLE))
     announcing |= dict.fromkeys(together, (KeywordFamily.PHRASE, KeywordForm.WHOLE))
     announcing |= dict.fromkeys(options, (KeywordFamily.COMMAND, KeywordForm.WHOLE))
     announcing |= {
@@ -180,10 +184,10 @@ def vocabulary() -> Vocabulary:
         together=together,
         options=options,
         glued_to=frozenset(tables["glued"]["to"].split()),
-        glued_names=re.compile(rf"(?<![^\W\d])(?:{trie_pattern(tables['glued']['names'].split())})\Z"),
-        certain_before=re.compile(f"(?:{trie_pattern(around['certain_before'])})[-_. ’'`\"]{{0,2}}\\Z"),
-        denies_before=re.compile(f"(?:{trie_pattern(around['denies_before'])})[-_. ]?\\Z"),
-        denies_token=re.compile(f"(?:{trie_pattern(around['denies_token'])})[-_. ]?\\Z"),
+        glued_names=_backwards(tables["glued"]["names"].split(), after=r"(?![^\W\d])"),
+        certain_before=_backwards(around["certain_before"], "[-_. ’'`\"]{0,2}"),
+        denies_before=_backwards(around["denies_before"], "[-_. ]?"),
+        denies_token=_backwards(around["denies_token"], "[-_. ]?"),
         denies_after=re.compile(f"[._-]?(?:{'|'.join(around['denies_after'])})", re.IGNORECASE),
         denies_after_cjk=re.compile(trie_pattern(around["denies_after_cjk"])),
         says_cjk=re.compile(f"(?:{trie_pattern(around['says_cjk'])})\\Z"),
@@ -202,9 +206,14 @@ def vocabulary() -> Vocabulary:
             rf"[,;]?\\{{0,7}}[\"']?(?:{trie_pattern(around['value_names'])})\\{{0,7}}[\"']?(?=[:=]|\Z)"
         ),
         stand_ins=values["stand_ins"],
-        facts=frozenset(vendors["facts"].split()),
+        facts=frozenset(tables["vendors"]["facts"].split()),
         sentence=values["sentence"],
     )
+
+
+def _backwards(words: Iterable[str], before: str = "", after: str = "") -> re.Pattern[str]:
+    """Compile what matches a text that ends with one of the words, when it is read from its end."""
+    return re.compile(f"{before}(?:{trie_pattern(word[::-1] for word in words)}){after}")
 
 
 def _together(families: Mapping[str, Mapping[str, str]]) -> Mapping[str, Mapping[str, KeywordFamily]]:
@@ -226,8 +235,8 @@ def _options(rows: Mapping[str, str]) -> Mapping[str, frozenset[str]]:
 def announcements(
     text: str, lowered: str, places: Iterable[tuple[int, int]], end: int, borders: frozenset[int] = frozenset()
 ) -> Iterator[Announcement]:
-    """The announcing words of `text[:end]` at the places where a search found one; `lowered` is the text in
-    lower case, as long as the text.
+    """Yield the announcing words of `text[:end]` at the places where a search found one; `lowered` is the text in lower
+    case, as long as the text.
 
     `borders` are the ends of secrets: what stands before them will be a placeholder."""
     words = vocabulary()
@@ -244,12 +253,13 @@ def announcements(
         floor = edges[count - 1] if count else -1
         begins = max(0, at - _LOOK_BACK_CHARS)
         before = lowered[begins:at] if floor < begins else _PLACEHOLDER_END + lowered[floor:at]
+        last = before[-1:]
         is_inside = place is not KeywordForm.ANYWHERE and at != floor and _goes_back(text, at)
-        if is_inside and not (word in words.glued_to and words.glued_names.search(before)):
+        if is_inside and not (word in words.glued_to and words.glued_names.match(before[::-1])):
             continue
-        if place is KeywordForm.TAIL and before[-1:] != "_":
+        if place is KeywordForm.TAIL and last != "_":
             continue
-        if family is KeywordFamily.COMMAND and (before[-1:].isalnum() or not text[stop : stop + 1].isspace()):
+        if family is KeywordFamily.COMMAND and (last.isalnum() or not text[stop : stop + 1].isspace()):
             continue
         if family in _OF_VALUES and _announces_again(lowered, stop, end):
             continue
@@ -257,25 +267,19 @@ def announcements(
             continue
         if ("{" in before or ":" in before) and _MENTIONED.search(before):
             continue
-        near = max(0, len(before) - _NEAR_CHARS)
-        needs_sign = word in words.needs_sign and before[-1:] != "_" and not _LOGIN.search(before)
-        if family is KeywordFamily.VAGUE and words.denies_before.search(before, near):
+        needs_sign = word in words.needs_sign and last != "_" and not _LOGIN.search(before)
+        if family is KeywordFamily.VAGUE and words.denies_before.match(before[::-1]):
             continue
-        if family is KeywordFamily.KEY and word in _TOKENS and words.denies_token.search(before, near):
+        if family is KeywordFamily.KEY and word in _TOKENS and words.denies_token.match(before[::-1]):
             continue
-        if (family is KeywordFamily.VAGUE or needs_sign) and words.certain_before.search(before, near):
+        if (family is KeywordFamily.VAGUE or needs_sign) and words.certain_before.match(before[::-1]):
             family = KeywordFamily.KEY if family is KeywordFamily.VAGUE else family
             needs_sign = False
-        if (
-            family is KeywordFamily.LOGIN
-            and place is KeywordForm.WHOLE
-            and (before[-1:] == "_" or text[stop : stop + 1] == "_")
-        ):
+        if family is KeywordFamily.LOGIN and place is KeywordForm.WHOLE and "_" in (last, text[stop : stop + 1]):
             continue
         if family is KeywordFamily.LOGIN and words.denies_after.match(text, stop, end):
             continue
         is_header = family in _OF_HEADERS and "authorization" in before and _HEADER.search(before) is not None
-        last = before[-1:]
         is_tail = last.isalnum() and before.isascii()
         yield Announcement(
             at,
@@ -285,17 +289,17 @@ def announcements(
             is_header=is_header,
             needs_sign=needs_sign,
             is_spaced=_is_letter(text[stop - 1]),
-            is_pair=not last.isalnum() and _PAIR.search(before, near) is not None,
+            is_pair=not _PAIR_SIGNS.isdisjoint(before[-2:]) and _PAIR.search(before) is not None,
             is_argument="(" in before and _ARGUMENT.search(before) is not None,
             is_constant=text[at:stop].isupper() and text[at:stop].isascii(),
             is_heading=_HEADING.search(before, max(0, len(before) - _HEADING_CHARS)) is not None,
-            is_named=is_tail or (last in _JOINS and _NAMED.search(before, near) is not None),
+            is_named=is_tail or (last in _JOINS and _NAMED.search(before, len(before) - 2) is not None),
         )
 
 
 def swallowed(text: str, lowered: str, start: int, stop: int) -> Announcement | None:
-    """The announcing word that the secret `text[start:stop]` ends with or inside of: it was glued to the secret, and
-    belongs to what follows (`…x7Cookie: session=`). It counts only where a sign or an "is" says so."""
+    """Return the announcing word that the secret `text[start:stop]` ends with or inside of: it was glued to the
+    secret, and belongs to what follows (`…x7Cookie: session=`). It counts only where a sign or an "is" says so."""
     zone = max(start + 1, stop - _SWALLOWED_CHARS_MAX)
     ending = lowered[stop - _SWALLOWED_CHARS_MIN : stop]
     if ending.isascii() and ending.isalnum() and not text[stop : stop + 1].isalpha() and ending not in _glued_endings():
@@ -323,15 +327,15 @@ def _glued_word() -> re.Pattern[str]:
 
 
 def _is_encoded(text: str, begins: int, at: int, stop: int) -> bool:
-    """Is this the middle of a certificate, a digest or a picture in base64, where any word may stand by chance?"""
-    before = _ENCODED.match(text[begins:at][::-1])
+    """Tell whether this is the middle of a certificate, a digest or a picture, where any word may stand by chance."""
+    before = text[begins:at]
     after = _ENCODED.match(text, stop, stop + _LOOK_BACK_CHARS)
-    start, end = at - (before.end() if before else 0), after.end() if after else stop
+    start, end = at - len(before) + len(before.rstrip(_BASE64)), after.end() if after else stop
     return end - start >= _ENCODED_CHARS_MIN and all(kind.search(text, start, end) for kind in _ENCODED_KINDS)
 
 
 def _announces_again(lowered: str, stop: int, end: int) -> bool:
-    """Does another announcing word follow at once? Then that one says what follows."""
+    """Tell whether another announcing word follows at once: then that one says what follows."""
     if stop < end and lowered[stop] >= _FIRST_SPACED_BREAK:
         return vocabulary().announcing_cjk.match(lowered, stop, end) is not None
     another = _ANOTHER.match(lowered, stop, end)
@@ -339,12 +343,12 @@ def _announces_again(lowered: str, stop: int, end: int) -> bool:
 
 
 def is_announcing(word: str) -> bool:
-    """Is this word, in lower case, by itself an announcement?"""
+    """Tell whether a word in lower case is by itself an announcement."""
     return family_of(word) is not None
 
 
 def family_of(word: str) -> KeywordFamily | None:
-    """What a word in lower case, by itself, announces, if anything."""
+    """Return what a word in lower case, by itself, announces, if anything."""
     announcing = vocabulary().announcing
     if word.isascii():
         found = announcing.get(word)
@@ -355,21 +359,22 @@ def family_of(word: str) -> KeywordFamily | None:
 
 
 def family_of_name(name: str) -> KeywordFamily | None:
-    """What a column or a field of this name holds, if anything: its last word tells (`user_password`, `API key`)."""
+    """Return what a column or a field of this name holds, if anything: its last word tells (`user_password`, `API
+    key`)."""
     words = re.findall(r"[^\W_]+", name.lower())
     family = family_of(words[-1]) if words else None
-    if family is KeywordFamily.VAGUE and vocabulary().certain_before.search(" ".join(words[:-1])):
+    if family is KeywordFamily.VAGUE and vocabulary().certain_before.match(" ".join(words[:-1])[::-1]):
         return KeywordFamily.KEY
     return family
 
 
 def announces_more(piece: str) -> bool:
-    """Does an announcing word stand in this piece of text?"""
+    """Tell whether an announcing word stands in this piece of text."""
     return any(is_announcing(hump.group().lower()) for hump in _HUMP.finditer(piece))
 
 
 def _goes_on(text: str, end: int, limit: int) -> bool:
-    """Is the word only the head of a longer one (`secretary`)? A hump (`secretKey`) is a new word."""
+    """Tell whether the word is only the head of a longer one (`secretary`). A hump (`secretKey`) is a new word."""
     if end >= limit:
         return False
     following, last = text[end], text[end - 1]
@@ -385,5 +390,5 @@ def _goes_back(text: str, start: int) -> bool:
 
 
 def _is_letter(char: str) -> bool:
-    """A letter of a script that puts spaces between its words."""
+    """Tell whether it is a letter of a script that puts spaces between its words."""
     return char.isalpha() and char < _FIRST_SPACED_BREAK

@@ -225,7 +225,7 @@ def collection() -> str:
         if alphabet in _CLASSES and anchors:
             heads = "|".join(anchors).replace(".", "\\.")
             rows.append((name, f"\\b((?:{heads}){_CLASSES[alphabet]}{{{count}}}){_END}", anchors))
-    vendors = tomllib.loads((_SCRUB / "vendors.toml").read_text("utf-8"))["names"].split()
+    vendors = tomllib.loads((_SCRUB / "words.toml").read_text("utf-8"))["vendors"]["names"].split()
     for place, name in enumerate(vendors[:160]):
         body = f"[a-z0-9]{{{(16, 32, 40, 64)[place % 4]}}}"
         rows.append((f"{name}-api-key", _BESIDE.format(name=name, body=body) + _END, [name]))
