@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import tomllib
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -92,10 +92,11 @@ def seed_phrases(text: str, start: int, end: int) -> list[SecretSpan]:
 def _in_stretch(text: str, at: int, stop: int, end: int) -> Iterator[SecretSpan]:
     """Yield the phrases in a stretch of small letters and spaces."""
     listed = _english()
+    is_glued = at > 0 and not text[at - 1].isspace() and text[at - 1] not in _BEFORE
     words: list[tuple[int, int]] = []
     for word in _PIECE.finditer(text, at, stop):
         is_whole = word.end() < stop or stop == end or not text[stop].isalnum()
-        is_word = is_whole and word.group() in listed and not (word.start() == at and _is_glued(text, at))
+        is_word = is_whole and word.group() in listed and not (word.start() == at and is_glued)
         if words and (not is_word or len(words) == WORDS_MAX or word.start() - words[-1][1] != 1):
             yield from _phrase(text, words)
             words = []
@@ -115,10 +116,6 @@ def _may_hold(words: list[bytes]) -> bool:
             return True
         last = at + WORDS_MIN if at > last - WORDS_MIN else last + WORDS_MIN // 2
     return False
-
-
-def _is_glued(text: str, at: int) -> bool:
-    return at > 0 and not text[at - 1].isspace() and text[at - 1] not in _BEFORE
 
 
 def _phrase(text: str, spans: list[tuple[int, int]]) -> Iterator[SecretSpan]:
@@ -271,7 +268,8 @@ class RuledLines(State):
             self._is_below = True
             found = rule.line.match(text, at, stop)
             if found and "columns" in rule.line.groupindex:
-                self._columns = _secret_columns(found["columns"])
+                families = enumerate(map(family_of_name, found["columns"].split(",")))
+                self._columns = {column: family for column, family in families if family in _OF_COLUMNS}
                 self._cuts = self._secrets(found)
                 return bool(self._columns)
             self._cuts = self._secrets(found)
@@ -302,12 +300,6 @@ class RuledLines(State):
         ]
 
 
-def _secret_columns(names: str) -> Mapping[int, KeywordFamily]:
-    """Return which of the columns hold secrets, by their numbers."""
-    families = map(family_of_name, names.split(","))
-    return {column: family for column, family in enumerate(families) if family in _OF_COLUMNS}
-
-
 def _cells(found: re.Match[str]) -> Iterator[tuple[int, tuple[int, int]]]:
     """Yield the quoted values of the rows `(…, …), (…, …)`, each with the number of its column."""
     column = 0
@@ -319,12 +311,15 @@ def _cells(found: re.Match[str]) -> Iterator[tuple[int, tuple[int, int]]]:
             yield column, cell.span("value")
 
 
-def rule_at(text: str, at: int, stop: int) -> LineRule | None:
-    """Return the first rule whose anchor stands at `text[at:stop]`, behind what it wants to stand before it."""
-    for rule in line_rules()[text[at:stop].lower()]:
-        if rule.before is None or rule.before.search(text, max(0, at - _LOOK_BACK_CHARS), at):
-            return rule
-    return None
+def rule_at(text: str, at: int, stop: int, end: int, *, is_last: bool) -> LineRule | None:
+    """Return the rule whose anchor stands at `text[at:stop]`, behind what it wants to stand before it; None if its line
+    is whole in `text[:end]` and is none of the rule's."""
+    rule = line_rules()[text[at:stop].lower()]
+    line_end = _line_end(text, at, end, rule.chars_max, is_last=is_last)
+    if line_end is not None and rule.each is None and rule.line.match(text, at, line_end) is None:
+        return None
+    is_here = rule.before is None or rule.before.search(text, max(0, at - _LOOK_BACK_CHARS), at)
+    return rule if is_here else None
 
 
 def open_anchor(text: str, start: int, border: int) -> int:
@@ -345,15 +340,11 @@ def _beginnings() -> tuple[tuple[str, ...], int]:
 
 
 @cache
-def line_rules() -> Mapping[str, Sequence[LineRule]]:
+def line_rules() -> Mapping[str, LineRule]:
     """Return the rules as shipped by their anchors, which are in lower case. Read once, at the first text."""
     tables = tomllib.loads(Path(__file__).with_name("lines.toml").read_text(encoding="utf-8"))
-    by_anchor: dict[str, list[LineRule]] = {}
-    for rule_id, row in tables["line"].items():
-        rule = _rule(rule_id, row)
-        for anchor in rule.anchors:
-            by_anchor.setdefault(anchor, []).append(rule)
-    return by_anchor
+    rules = [_rule(rule_id, row) for rule_id, row in tables["line"].items()]
+    return {anchor: rule for rule in rules for anchor in rule.anchors}
 
 
 def _rule(rule_id: str, row: Mapping[str, Any]) -> LineRule:
@@ -503,7 +494,7 @@ class TableColumn(State):
     def _secrets(self, text: str, cells: list[tuple[int, int]]) -> list[SecretSpan]:
         """Return the cells of a row that hold secrets."""
         return [
-            SecretSpan(start, stop, "named/personal" if family is KeywordFamily.PERSONAL else "named")
+            SecretSpan(start, stop, family.rule)
             for (start, stop), family in ((cells[which], family) for which, family in self._columns.items())
             if not any(map(str.isspace, text[start:stop]))
             and not PLACEHOLDER.search(text, start, stop)
@@ -512,8 +503,13 @@ class TableColumn(State):
 
 
 def may_be_head(word: Announcement, text: str) -> bool:
-    """Tell whether the word is followed by the end of a cell, or by what leads to it."""
-    return word.family in _OF_COLUMNS and text[word.end : word.end + 1] in _BEHIND_HEAD
+    """Tell whether the word is followed by the end of a cell, or by what leads to it; at the end of its line, whether
+    there is a cell before it."""
+    following = text[word.end : word.end + 1]
+    if following != "\n":
+        return word.family in _OF_COLUMNS and following in _BEHIND_HEAD
+    line = text.rfind("\n", max(0, word.end - _LOOK_BACK_CHARS), word.end) + 1
+    return word.family in _OF_COLUMNS and any(sign in text[line : word.start] for sign in ("|", "\t", ";", ",", "  "))
 
 
 def _cells_of(text: str, start: int, end: int, between: re.Pattern[str]) -> list[tuple[int, int]]:

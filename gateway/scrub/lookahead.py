@@ -16,8 +16,16 @@ from gateway.scrub.lines import LineRule, line_rules, rule_at, seed_phrases
 from gateway.scrub.openings import BETWEEN_WORDS, SECOND_WORD
 from gateway.scrub.rules import RuleBook, SecretRule, SecretSpan, Site, finder, rule_book
 from gateway.scrub.states import BEGIN, Candidate, candidates
-from gateway.scrub.view import ENCODED_CHARS_MIN, encoded_runs, encoded_texts
-from gateway.scrub.words import ENDING_CHARS_MAX, Announcement, KeywordFamily, announcements, vocabulary
+from gateway.scrub.view import CONTEXT_CHARS, ENCODED_CHARS_MIN, encoded_runs, encoded_texts
+from gateway.scrub.words import (
+    ENDING_CHARS_MAX,
+    Announcement,
+    KeywordFamily,
+    KeywordForm,
+    announcements,
+    is_announcing,
+    vocabulary,
+)
 
 # Everything in a text that a secret may begin with or be announced by, found in one pass.
 #
@@ -47,6 +55,8 @@ class _Meaning(NamedTuple):
     """Is it an anchor in any case?"""
     is_begin: bool
     is_word: bool
+    is_tail: bool
+    """Is it a word only behind an underscore?"""
     is_line: bool
 
 
@@ -64,6 +74,7 @@ class AnchorFinder:
                 is_loose=literal in rules.in_any_case,
                 is_begin=literal == begin,
                 is_word=literal in words,
+                is_tail=literal in words and words[literal][1] is KeywordForm.TAIL,
                 is_line=literal in lines,
             )
             for literal in self._finder.literals
@@ -77,7 +88,7 @@ class AnchorFinder:
         lines: list[tuple[int, int]] = []
         meanings = self._meanings
         for which, at, stop in self._finder.find(lowered, start, end):
-            spellings, is_loose, is_begin, is_word, is_line = meanings[which]
+            spellings, is_loose, is_begin, is_word, is_tail, is_line = meanings[which]
             if is_begin and text.startswith(BEGIN, at):
                 blocks.append(at)
             if is_line:
@@ -92,7 +103,7 @@ class AnchorFinder:
                     anchors[-1] = (at, anchor)
                 else:
                     anchors.append((at, anchor))
-            if is_word:
+            if is_word and not (is_tail and text[at - 1 : at] != "_"):
                 if words and words[-1][0] == at:
                     words[-1] = (at, stop)
                 elif not words or words[-1][1] < stop:  # `sshPassword` is no `sshpass`, but a password
@@ -127,12 +138,17 @@ _CJK: Final = "[\u3040-\ud7ff]"
 _STOP: Final = re.compile(rf"[.;?!](?=\s|\Z)|{_CJK}{{0,12}}[。，；！？、]|{_CJK}{{13}}")
 """Behind these no value is looked for: the end of a sentence, a clause in a script without spaces, a long one."""
 
+_ASSIGNED_NAME: Final = re.compile(
+    r"[\"']?\]?\s?[:=](?:[\s\"'`$-]|\{(?=[\[{(\"'])|(?<=[{\[])[\[({]){0,12}([^\W\d_]{2,24})[:=]?(?=[\s\"'`<])"
+)
+"""`"password": "token"`; a list and a call may hold more than the name."""
+
 
 def without_talk(text: str, lowered: str, places: list[KeywordPlace], end: int, *, is_last: bool) -> list[KeywordPlace]:
-    """Those places of announcing words in `text[:end]` whose word may be followed by a value.
+    """Return those places of announcing words in `text[:end]` whose word may be followed by a value.
 
-    A word that is only talked about is dropped if no word that stays begins within its talk: the walk from the
-    first would have passed over that one."""
+    A word that is only talked about is dropped if no word that stays begins within its talk: the walk from the first
+    would have passed over that one."""
     valued, phrases = _valued(), _phrases()
     decided = end if is_last else end - 1
     limit = decided
@@ -143,7 +159,7 @@ def without_talk(text: str, lowered: str, places: list[KeywordPlace], end: int, 
         is_valued = word in valued
         if is_valued:
             over = _end_of_talk(text, stop, end, halt)
-            is_talk = over is not None and over <= limit
+            is_talk = over <= limit if over is not None else _assigns_a_name(text, stop, end)
         else:
             is_talk = word in phrases and _is_no_phrase(text, stop, decided, phrases[word])
         if not is_talk:
@@ -153,6 +169,12 @@ def without_talk(text: str, lowered: str, places: list[KeywordPlace], end: int, 
             halt = at
     kept.reverse()
     return kept
+
+
+def _assigns_a_name(text: str, at: int, end: int) -> bool:
+    """Tell whether behind a sign nothing but another announcing word follows, which is none of the values."""
+    found = _ASSIGNED_NAME.match(text, at, end)
+    return found is not None and found[1].lower() != "key" and is_announcing(found[1].lower())
 
 
 def _stands_alone(text: str, at: int, stop: int, end: int) -> bool:
@@ -207,6 +229,9 @@ _BEFORE_RUN: Final = re.compile(r"(?s:.*)(?<![!-~])")
 _RUN: Final = re.compile(r"[!-~]+")
 _NEXT_CHARS_MAX: Final = 1024
 """So much of a token shows that it is one."""
+
+_COMMON_ANCHOR_CHARS: Final = 3
+"""Such an anchor stands in a long token by chance."""
 
 _NEXT_TRIES_MAX: Final = 8
 """An anchor that begins nothing may stand in a long token thousands of times."""
@@ -319,7 +344,12 @@ class LookaheadScanner:
         follow."""
         anchors, places, blocks, line_places = self._chart.anchors_in(text, lowered, start, end)
         spans = self._spans(text, start, end, anchors, certain)
-        openings = [Opening(at, 0, rule) for at, stop in line_places if (rule := rule_at(text, at, stop))]
+        of_lines = {
+            (at, rule.id): Opening(at, 0, rule)
+            for at, stop in line_places
+            if (rule := rule_at(text, at, stop, end, is_last=is_last)) is not None
+        }
+        openings = list(of_lines.values())
         openings += [Opening(at, 1, None) for at in blocks]
         if places or not is_last:
             values_before = candidates(text, lowered, start, end, places, is_last=is_last)
@@ -431,9 +461,13 @@ class LookaheadScanner:
             documented = self._rules.documented.match(behind, site - gone)
             for rule in self._rules.beginning_with(behind, site - gone, literal):
                 self.attempts += 1
-                span = rule.match(behind, site - gone, at - gone)
+                span = rule.match(behind, site - gone, at - gone, is_behind=bool(found))
                 if documented is not None:
                     span = SecretSpan(*documented.span(), rule.id) if self._hides_examples else None
+                elif span is None and rule.is_ended:
+                    base = max(at, site - CONTEXT_CHARS)
+                    span = self._before_another(run[base : site + _NEXT_CHARS_MAX], rule, base, sites, place)
+                    span = span and SecretSpan(span.start + base - gone, span.end + base - gone, span.rule)
                 if span is not None:
                     armour = behind.find(BEGIN, span.start + 1, span.end)  # a key file is no part of a token
                     end = (armour if armour >= 0 else span.end) + gone
@@ -447,22 +481,39 @@ class LookaheadScanner:
         return [SecretSpan(span.start + offset, span.end + offset, span.rule) for span in (*beside, *found)]
 
     def _next_token(self, run: str, rule: SecretRule, span: SecretSpan, sites: Sequence[Site], place: int) -> int:
-        """Where another token begins in what a whole one has swallowed at its end, or the end of that: of two that
-        stand wall to wall, the second begins with letters that the first could go on with. Of a kind that may have any
-        length, the middle looks like another by chance: but that ends where the letters go on."""
+        """Return where another token begins in what a whole one has swallowed at its end, or the end of that: of two
+        that stand wall to wall, the second begins with letters that the first could go on with. Of a kind that may
+        have any length, the middle looks like another by chance: but that ends where the letters go on."""
         tries = _NEXT_TRIES_MAX
         while tries and place < len(sites) and sites[place][0] < span.end:
             site, literal = sites[place]
             place += 1
-            if rule.is_whole(run[span.start : site]):
+            token = run[span.start : site]
+            may_be_short = rule.left is None and (len(literal) > _COMMON_ANCHOR_CHARS or not rule.nominal)
+            if rule.is_complete(token) or (may_be_short and rule.match(token, 0, 0) is not None):
                 tries -= 1
-                self.attempts += 1
-                behind = run[site : site + _NEXT_CHARS_MAX]
-                least = 0 if rule.nominal else min(span.end - site, len(behind))
-                others = (other.match(behind, 0, 0) for other in self._rules.beginning_with(behind, 0, literal))
-                if any(other is not None and other.end >= least for other in others):
+                least = 0 if rule.nominal else min(span.end, site + _NEXT_CHARS_MAX, len(run)) - site
+                if self._reach(run, site, literal) >= least:
                     return site
         return span.end
+
+    def _before_another(
+        self, near: str, rule: SecretRule, base: int, sites: Sequence[Site], place: int
+    ) -> SecretSpan | None:
+        """Return the token at one of the sites that only what follows it keeps from being one, if that is another
+        token; `near` is what is looked at, from `base` of the run on."""
+        for other, literal in sites[place + 1 : place + 1 + _NEXT_TRIES_MAX]:
+            span = rule.match(near[: other - base], sites[place][0] - base, 0)
+            if span is not None and span.end == other - base and self._reach(near, span.end, literal) >= 0:
+                return span
+        return None
+
+    def _reach(self, run: str, site: int, literal: str) -> int:
+        """Return how many characters of the run the token has that begins at `site`; -1 if none does."""
+        self.attempts += 1
+        behind = run[site : site + _NEXT_CHARS_MAX]
+        others = (other.match(behind, 0, 0) for other in self._rules.beginning_with(behind, 0, literal))
+        return max((other.end for other in others if other is not None), default=-1)
 
     def _between(self, text: str, edges: Sequence[int], depth: int) -> list[SecretSpan]:
         """Return the tokens of the pieces of `text` between each second pair of edges, each a run of its own."""

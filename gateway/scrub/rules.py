@@ -60,7 +60,10 @@ class TrieFinder:
         self.literals = tuple(sorted(set(literals)))
         self._pattern = re.compile(trie_pattern(self.literals) or r"(?!)")
         self._places = {literal: place for place, literal in enumerate(self.literals)}
-        self._at_once = _beginnings(self.literals)
+        self._at_once = {
+            literal: [(self._places[literal[:n]], n) for n in range(1, len(literal)) if literal[:n] in self._places]
+            for literal in self.literals
+        }
 
     def find(self, text: str, start: int = 0, end: int | None = None) -> list[Hit]:
         """See `Finder.find`."""
@@ -69,7 +72,7 @@ class TrieFinder:
         search = self._pattern.search
         while longest := search(text, start, stop):
             at, literal = longest.start(), longest.group()
-            hits += [(which, at, at + length) for which, length in self._at_once.get(literal, ())]
+            hits += [(which, at, at + length) for which, length in self._at_once[literal]]
             hits.append((self._places[literal], at, longest.end()))
             start = at + 1
         return hits
@@ -145,20 +148,6 @@ def trie_of(sequences: Iterable[Sequence[str]]) -> str:
         return f"(?:{body})?"
 
     return branch(root)
-
-
-def _beginnings(literals: tuple[str, ...]) -> Mapping[str, tuple[tuple[int, int], ...]]:
-    """Return for each literal that begins with others of them, which are sorted, those others, the shortest first:
-    place and length."""
-    found: dict[str, tuple[tuple[int, int], ...]] = {}
-    shorter: list[tuple[int, int]] = []
-    for place, literal in enumerate(literals):
-        while shorter and not literal.startswith(literals[shorter[-1][0]]):
-            shorter.pop()
-        if shorter:
-            found[literal] = tuple(shorter)
-        shorter.append((place, len(literal)))
-    return found
 
 
 # What a rule may ask of a candidate beyond its shape. Each check is named in rules.toml.
@@ -376,6 +365,7 @@ _PRINTABLE: Final = "".join(map(chr, range(33, 127)))
 _COMPLETE_SHARE: Final = 0.75
 """A key that lost a quarter of its characters is still worth hiding."""
 
+_TAKEN_CHARS_MAX: Final = 20
 _SURPLUS_CHARS: Final = 8
 """How much longer than nominal the part of a token is that the checks look at."""
 
@@ -423,15 +413,17 @@ class Left(NamedTuple):
     least: int
     most: int
 
-    def start(self, text: str, anchor_at: int, floor: int) -> int | None:
-        """Return where the left part begins; None if the run is too short or goes on too far."""
+    def start(self, text: str, anchor_at: int, floor: int, *, is_behind: bool) -> int | None:
+        """Return where the left part begins; None if the run is too short or goes on too far. Behind a token, which may
+        have taken all of a short one, any length will do."""
         before = text[max(floor, anchor_at - self.most - 1) : anchor_at][::-1]
         found = self.run.match(before)
         length = found.end() if found else 0
         start = anchor_at - length
         if length and text[max(start - 1, 0)] == "\\" and _ESCAPED.match(text, start):
             start, length = start + 1, length - 1
-        return start if self.least <= length <= self.most else None
+        is_taken = is_behind and start == floor and self.most <= _TAKEN_CHARS_MAX
+        return start if (is_taken or self.least <= length) and length <= self.most else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -455,6 +447,8 @@ class SecretRule:
     nominal: int
     examples: tuple[str, ...]
     counter_examples: tuple[str, ...]
+    is_ended: bool = False
+    """Does the body ask what follows it?"""
     is_loose: bool = False
     """Are the anchors in lower case, for letters in any?"""
 
@@ -465,8 +459,9 @@ class SecretRule:
         gate = _gate(self.body)
         return gate is None or gate.match(text, at, end) is not None
 
-    def match(self, run: str, anchor_at: int, floor: int) -> SecretSpan | None:
-        """Return the secret of this rule whose anchor is at `anchor_at` of a run, not before `floor`."""
+    def match(self, run: str, anchor_at: int, floor: int, *, is_behind: bool = False) -> SecretSpan | None:
+        """Return the secret of this rule whose anchor is at `anchor_at` of a run, not before `floor`, where another
+        one has ended if `is_behind`."""
         is_part = False
         if self.body:
             found = _compiled(self.body).match(run, anchor_at)
@@ -479,7 +474,7 @@ class SecretRule:
         else:
             return None
         if self.left is not None:
-            before = self.left.start(run, anchor_at, floor)
+            before = self.left.start(run, anchor_at, floor, is_behind=is_behind)
             if before is None:
                 return None
             start = before
@@ -509,12 +504,6 @@ class SecretRule:
     def is_complete(self, token: str) -> bool:
         """Tell whether nothing is missing at the end of this token, as far as its kind has a fixed length."""
         return 0 < self.nominal <= len(token) - self._anchor_chars(token)
-
-    def is_whole(self, token: str) -> bool:
-        """Tell whether this is all of a token, whatever may follow it."""
-        if self.nominal:
-            return self.is_complete(token)
-        return self.left is None and self.match(token, 0, 0) is not None
 
     def in_any_case(self) -> SecretRule | None:
         """Return the rule for the same tokens in capitals, or with the two cases exchanged; None if its anchors would
@@ -668,6 +657,7 @@ def _rule(rule_id: str, row: Mapping[str, Any]) -> SecretRule:
         proofs=tuple(PROOFS[name] for name in checks if name not in CHECKS),
         nominal=max([nominal, *_body_chars(anchors, examples)]) if name else 0,
         checksum_chars=row.get("checksum_chars", 0),
+        is_ended=_ENDS_BEFORE.search(_with_alphabets(row.get("pattern", ""))) is not None,
         examples=tuple(examples),
         counter_examples=tuple(row.get("counter_examples", ())),
     )
@@ -693,9 +683,12 @@ def _left(text: str) -> Left:
 
 
 def _body_chars(anchors: Sequence[str], examples: Sequence[str]) -> list[int]:
-    """How long the examples are behind their anchor: some kinds come in two sizes."""
+    """Measure the examples behind their anchor, the longest that fits: some kinds come in two sizes."""
     drawn = [_SLOT.sub(lambda slot: int(slot[1]) * "x", example) for example in examples]
-    return [len(token) - len(anchor) for token in drawn for anchor in anchors if token.startswith(anchor)]
+    return [
+        len(token) - max((len(each) for each in anchors if token.startswith(each)), default=len(token))
+        for token in drawn
+    ]
 
 
 def _with_alphabets(pattern: str) -> str:

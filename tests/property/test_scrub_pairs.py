@@ -8,13 +8,15 @@ from collections.abc import Iterator
 import pytest
 
 from gateway.scrub import Scrubber
-from tests.scrubbing import Sample, draw, leaks, positives, streamed
+from tests.scrubbing import TOKENS, Sample, draw, fill, is_left, leaks, positives, streamed
 
 SCRUBBER = Scrubber(placeholder_key=b"pairs")
 SEPARATORS = (" ", "; ", ", ", "…", " | ", "\n")
 PAIRS = 600
 GLUED_LEFT_MAX = 0.02
 """Glued to nothing but each other, two may read as one of another kind."""
+
+TOKENS_LEFT_MAX = 0.025
 
 SESSION = draw("<base62:14>7", seed=3)
 
@@ -46,6 +48,30 @@ def test_both_are_gone_where_one_ends_and_the_other_begins(seed: int) -> None:
     glued = [each for each in pairs(seed) if not each[0].text[-1].isalpha() or each[0].text.endswith(each[0].secrets)]
     left = [(first.text, second.text) for first, second, rng in glued if left_by(first, second, "", rng)]
     assert len(left) <= GLUED_LEFT_MAX * len(glued), left
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_of_two_tokens_wall_to_wall_both_are_gone(seed: int) -> None:
+    rng = random.Random(seed)
+    drawn = [tuple(fill(rng.choice(list(TOKENS.values())), rng) for _ in range(2)) for _ in range(PAIRS)]
+    left = [pair for pair in drawn if any(is_left(each, SCRUBBER.scrub("".join(pair))) for each in pair)]
+    assert len(left) <= TOKENS_LEFT_MAX * PAIRS, left
+
+
+@pytest.mark.parametrize(
+    "tokens",
+    [
+        ("AKIA<base32:16>", "ntn_<base62:46>"),
+        ("sbp_<hex:40>", "ntn_<base62:46>"),
+        ("fw_<base62:22>", "CFPAT-<base64url:43>"),
+        ("pypi-AgEIcHlwaS5vcmc<base64url:160>", "<digits:10>:AA<base64url:33>"),
+    ],
+)
+def test_a_token_that_takes_the_beginning_of_the_next_leaves_nothing_of_it(tokens: tuple[str, str]) -> None:
+    first, second = (draw(each, seed=4) for each in tokens)
+    clean = SCRUBBER.scrub(first + second)
+    assert not is_left(first, clean)
+    assert not is_left(second, clean)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from itertools import chain
 
 import pytest
 
@@ -11,9 +10,7 @@ from gateway.scrub import Scrubber, findings, scrub
 from gateway.scrub.lines import WORDS_MIN, LineRule, line_rules
 from tests.scrubbing import draw
 
-RULES = sorted(
-    {rule.id: rule for rule in chain.from_iterable(line_rules().values())}.values(), key=lambda rule: rule.id
-)
+RULES = sorted({rule.id: rule for rule in line_rules().values()}.values(), key=lambda rule: rule.id)
 EXAMPLES = [pytest.param(rule, text, id=f"{rule.id}: {text[:40]}") for rule in RULES for text in rule.examples]
 COUNTER_EXAMPLES = [
     pytest.param(rule, text, id=f"{rule.id}: {text[:40]}") for rule in RULES for text in rule.counter_examples

@@ -98,6 +98,7 @@ smbclient //srv/share -U ann%{p}
 """.strip().splitlines()
 HARMLESS = r"""
 API_SECRET = env("API_SECRET")
+passwd="password="passphrase="
 password = config.get("db", "password")
 SECRET_KEY = Env.get('SECRET_KEY')
 const token = this.getToken();
