@@ -7,7 +7,6 @@ The walk goes from left to right over closed units and never looks back, so it c
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from functools import cache
 from typing import Final
 
@@ -78,7 +77,6 @@ ADDRESS: Final = re.compile(
 )
 """A host or a mail address: what a secret may be for."""
 
-STOP: Final = re.compile(r"[.;?!]\Z")
 NEXT_NAME: Final = re.compile(r"[^\W\d_]{2,24}(?=[=:])")
 SCHEME_AND_VALUE: Final = re.compile(r"[A-Za-z-]{3,16} (?:token=)?(?=\S+\Z)")
 NAME_AND_VALUE: Final = re.compile(r"[^/:|]{1,64}[/:|](?!/)")
@@ -108,23 +106,7 @@ NEXT_SECRET: Final = re.compile(
 """What a value without quotes may be glued to, and what no value that was drawn at random holds."""
 
 _LINE_ENDS: Final = ("", "\n", "\r", "`", "<", "\\", "。", "，")
-
-
-def bare_end(text: str, at: int, end: int) -> int:
-    """Return the end of the unquoted value at `at`, with everything attached to it; `at` if there is none."""
-    value = _BARE_VALUE.match(text, at, unit_end(text, at, min(end, at + VALUE_CHARS_MAX)))
-    return value.end() if value else at
-
-
-def overlong_end(text: str, stop: int, end: int) -> int:
-    """Return the end of a value that did not fit in `VALUE_CHARS_MAX`."""
-    rest = _BARE_REST.match(text, stop, unit_end(text, stop, end))
-    return rest.end() if rest else stop
-
-
-def ends_its_line(text: str, stop: int) -> bool:
-    """Tell whether nothing but markup follows on the line."""
-    return text[stop : stop + 1] in _LINE_ENDS
+"""Behind these nothing but markup follows on the line."""
 
 
 def without_followers(text: str, at: int, stop: int, *, is_personal: bool, is_assigned: bool) -> int:
@@ -168,46 +150,40 @@ _CONNECTING_CHARS_MAX: Final = 160
 """Nothing between a word and its value is longer."""
 
 _QUOTES: Final = "\"'`"
+_AFTER_SIGN: Final = ("", " ", "\n", *_QUOTES)
+"""Behind a sign that assigns, one of these says that the sign is over, as a letter or a digit does."""
+
 _NAME: Final = re.compile(r"[\w.-]+\Z")
 _NAME_CHARS_MAX: Final = 64
 _NAMED_KEY_CHARS_MIN: Final = 16
 """Somebody's key (`acme_key`), not any key, may be shorter than the judge asks of a vague word."""
 
 
-@dataclass(slots=True)
 class AnnouncedValue(State):
     """State: an announcing word was read, its value is expected."""
 
     POSITIONS = ("_begun_at", "token_at")
 
-    _word: Announcement
-    _bond: Bond = Bond.ADJACENT
     token_at: int | None = None
     """Where a secret begins that is known by its own form: a value that begins there needs no judgement."""
-    _family: KeywordFamily = field(init=False)
-    _begun_at: int = field(init=False)
-    _needs_sign: bool = field(init=False)
-    _is_argument: bool = field(init=False)
-    _is_named: bool = field(init=False)
-    _is_pair_open: bool = False
-    _needs_end_tag: bool = False
-    _must_be_quoted: bool = False
+    _is_pair_open = False
+    _needs_end_tag = False
+    _must_be_quoted = False
     _bond_of_complement: Bond | None = None
-    _fillers: int = 0
-    _newlines: int = 0
-    _is_below: bool = False
-    _quote: str = ""
-    _is_fresh: bool = True
-    _rest_read: str = ""
-    _in_list: bool = False
-    _list_quote: str = ""
+    _fillers = 0
+    _newlines = 0
+    _is_below = False
+    _quote = ""
+    _is_fresh = True
+    _rest_read = ""
+    _in_list = False
+    _list_quote = ""
 
-    def __post_init__(self) -> None:
-        word = self._word
+    def __init__(self, word: Announcement, bond: Bond = Bond.ADJACENT) -> None:
+        self._word = word
+        self._bond = max(bond, Bond.SAID) if word.is_header else bond
         self._family, self._begun_at, self._needs_sign = word.family, word.end, word.needs_sign
         self._is_argument, self._is_named = word.is_argument, word.is_named
-        if word.is_header:
-            self._bond = max(self._bond, Bond.SAID)
 
     def step(self, text: str, at: int, end: int, *, is_last: bool) -> StepResult:
         """See `State.step`."""
@@ -270,6 +246,9 @@ class AnnouncedValue(State):
             return self._pass_cjk(text, at, unit_end(text, at, min(end, at + _CJK_WORDS_CHARS_MAX + 1)))
         if self._quote:
             return at
+        if char in "=:" and (text[at + 1 : at + 2].isalnum() or text[at + 1 : at + 2] in _AFTER_SIGN):
+            self._bond, self._needs_end_tag = Bond.ASSIGNED, False
+            return at + 1
         unit = unit_end(text, at, min(end, at + _CONNECTING_CHARS_MAX))
         if named := vocabulary().value_name.match(text, at, unit):
             self._must_be_quoted = False
@@ -291,14 +270,14 @@ class AnnouncedValue(State):
 
     def _pass_sign(self, text: str, at: int, unit: int) -> int | None:
         char = text[at]
-        if STOP.match(text, at, unit) or (char == "[" and PLACEHOLDER.match(text, at, unit)):
+        if (char in ".;?!" and unit == at + 1) or (char == "[" and PLACEHOLDER.match(text, at, unit)):
             return None
         if self._is_below and text[at - 1].isspace() and (bullet := BULLET.match(text, at, unit)):
             return bullet.end()
         if char in "`\\" and self._bond >= Bond.SAID and (fence := FENCE.match(text, at, unit)):
             self._is_below = True
             return fence.end()
-        if self._bond == Bond.ASSIGNED and (block := BLOCK_SCALAR.match(text, at, unit)):
+        if char in "|>" and self._bond == Bond.ASSIGNED and (block := BLOCK_SCALAR.match(text, at, unit)):
             return block.end()
         if char in "<&" and (markup := TAG.match(text, at, unit) or SECTION.match(text, at, unit)):
             return self._pass_markup(markup)
@@ -467,12 +446,13 @@ class AnnouncedValue(State):
                 return quoted
         if (name := NEXT_NAME.match(text, at, end)) and is_announcing(name.group().lower()):
             return StepResult(at, is_over=True)
-        whole = bare_end(text, at, end)
+        bare = _BARE_VALUE.match(text, at, unit_end(text, at, min(end, at + VALUE_CHARS_MAX)))
+        whole = bare.end() if bare else at
         if placeholder := PLACEHOLDER.search(text, at, whole):
             return StepResult(placeholder.end(), is_over=True)
         if text.startswith(KEPT_ELSEWHERE, at):
             return StepResult(whole, is_over=True)
-        if self._is_below and not ends_its_line(text, whole):
+        if self._is_below and text[whole : whole + 1] not in _LINE_ENDS:
             self._bond = Bond.LOOSE
         return self._bare(text, at, whole, end)
 
@@ -485,7 +465,7 @@ class AnnouncedValue(State):
             and is_jumble(text[at:whole])
             and (not self._needs_end_tag or text.startswith("</", whole))
         ):
-            return StepResult(whole, is_over=True, cut=SecretSpan(at, whole, _kind(self._family)))
+            return StepResult(whole, is_over=True, cut=SecretSpan(at, whole, self._family.rule))
         is_chosen = self._family is KeywordFamily.PERSONAL or self._word.is_header
         stop = without_followers(text, at, whole, is_personal=is_chosen, is_assigned=is_assigned)
         if self._word.is_pair and (name := NAME_AND_VALUE.match(text, at, stop)):
@@ -499,9 +479,9 @@ class AnnouncedValue(State):
                 return StepResult(at, is_over=True)
         if self._repeats_its_name(text, at, stop):
             return StepResult(at, is_over=True)
-        if stop == at + VALUE_CHARS_MAX:
-            stop = overlong_end(text, stop, end)
-        return StepResult(stop, is_over=True, cut=SecretSpan(at, stop, _kind(self._family)))
+        if stop == at + VALUE_CHARS_MAX and (rest := _BARE_REST.match(text, stop, unit_end(text, stop, end))):
+            stop = rest.end()
+        return StepResult(stop, is_over=True, cut=SecretSpan(at, stop, self._family.rule))
 
     def _repeats_its_name(self, text: str, at: int, stop: int) -> bool:
         """Tell whether the value is the name that it is assigned to, in another spelling (`API_KEY = "api-key"`)."""
@@ -549,14 +529,14 @@ class AnnouncedValue(State):
         value = text[at:stop]
         if is_jumble(value) and not value.startswith("-----"):
             is_cut = True
-        elif any(char.isspace() for char in value):
+        elif any(map(str.isspace, value)):
             is_cut = self._family is KeywordFamily.PERSONAL and is_pass_phrase(value)
         else:
             is_cut = self._is_secret(value, is_quoted=True)
         if self._in_list:
             self._list_quote = self._quote
         if is_cut and not self._repeats_its_name(text, at, stop):
-            return StepResult(stop, is_over=not self._in_list, cut=SecretSpan(at, stop, _kind(self._family)))
+            return StepResult(stop, is_over=not self._in_list, cut=SecretSpan(at, stop, self._family.rule))
         if self._in_list:
             return stop
         if not self._is_pair_open:
@@ -568,7 +548,3 @@ class AnnouncedValue(State):
 
 def _squeezed(name: str) -> str:
     return "".join(filter(str.isalnum, name)).lower()
-
-
-def _kind(family: KeywordFamily) -> str:
-    return "named/personal" if family is KeywordFamily.PERSONAL else "named"

@@ -145,7 +145,7 @@ def is_secret(value: str, family: KeywordFamily, bond: Bond, *, is_quoted: bool,
         value = _TYPESETTING.sub("", value)
     if len(value) < (_CHARS_MIN if family is KeywordFamily.PERSONAL else _MADE_CHARS_MIN[family])[bond]:
         return False
-    if _is_stand_in(value, is_quoted=is_quoted) or (_MAIL.fullmatch(value) and not is_quoted):
+    if _is_stand_in(value, is_quoted=is_quoted) or ("@" in value and not is_quoted and _MAIL.fullmatch(value)):
         return False
     if bond < Bond.ASSIGNED and not is_quoted and (pair := _NAME_AND_VALUE.match(value)) and is_wordy(pair[1]):
         return False
@@ -189,10 +189,12 @@ def _is_stand_in(value: str, *, is_quoted: bool) -> bool:
     lowered = value.lower()
     if lowered.strip(_REFERRING) in vocabulary().stand_ins or MASKED.match(value) or _HASH.match(value):
         return True
-    if _ALGORITHM.fullmatch(value):
+    if _ALGORITHM.fullmatch(value) or _STANDS_IN.search(lowered):
         return True
-    if any(map(is_announcing, re.split("[-_.]", lowered))) and lowered.replace("-", "").replace("_", "").isalpha():
+    if lowered.replace("-", "").replace("_", "").isalpha() and any(map(is_announcing, re.split("[-_.]", lowered))):
         return True
+    if value.isalnum():
+        return False
     if (_UUID.fullmatch(value) and len(set(value)) <= _NIL_CHARS) or _FINGERPRINT.fullmatch(value) or "${" in value:
         return True
     if (
@@ -200,7 +202,6 @@ def _is_stand_in(value: str, *, is_quoted: bool) -> bool:
         or _REGEX.search(value)
         or _FILE.fullmatch(value)
         or _SHOUTED_NAME.fullmatch(value)
-        or _STANDS_IN.search(lowered)
     ):
         return True
     return not is_quoted and _is_expression(value)
@@ -221,6 +222,8 @@ def _is_expression(value: str) -> bool:
 def is_reference(value: str) -> bool:
     """Tell whether code names something: a call, a lookup, a member, a path. Nobody's password looks like that, not
     even behind the name of an environment variable."""
+    if value.isalnum():
+        return False
     if "/" in value and is_wordy(value.replace("#", "/")):
         return True
     call = _CALL.match(value)
@@ -294,11 +297,12 @@ def _classes(value: str) -> int:
 def is_jumble(value: str) -> bool:
     """Tell whether letters, digits and signs of every kind change places all the time: Django's and WordPress's keys,
     which no code looks like, brackets or not."""
-    if len(value) < _JUMBLE_CHARS_MIN or says_placeholder(value) or _CODE.search(value):
+    has_digit = len(value) >= _JUMBLE_CHARS_MIN and any(map(str.isdigit, value))
+    if not has_digit or says_placeholder(value) or _CODE.search(value):
         return False
     kinds = [0 if char.islower() else 1 if char.isupper() else 2 if char.isdigit() else 3 for char in value]
     turns = sum(1 for left, right in itertools.pairwise(kinds) if left != right)
-    return {0, 2, 3} <= set(kinds) and turns >= _JUMBLE_TURNS_SHARE * len(value) and kinds.count(3) * 8 >= len(value)
+    return {0, 3} <= set(kinds) and turns >= _JUMBLE_TURNS_SHARE * len(value) and kinds.count(3) * 8 >= len(value)
 
 
 def _is_counted(value: str) -> bool:

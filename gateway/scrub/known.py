@@ -6,6 +6,7 @@ it is, escaped in any way, in hex, and in base64 at each of its three positions;
 from __future__ import annotations
 
 import base64
+import binascii
 import hmac
 import html
 import json
@@ -173,7 +174,7 @@ def forms(value: str) -> Iterator[Form]:
 def in_base64(octets: bytes) -> Iterator[str]:
     """Yield the base64 of these octets at each of the three positions they can have inside more octets."""
     for lead in range(3):
-        whole = base64.b64encode(bytes(lead) + octets).decode()
+        whole = binascii.b2a_base64(bytes(lead) + octets, newline=False).decode()
         # The first characters mix in what stands before the value, the last ones what follows it.
         head = (0, 2, 3)[lead]
         tail = len(whole.rstrip("=")) - (1 if (lead + len(octets)) % 3 else 0)
@@ -274,7 +275,7 @@ class KnownValues:
             at = stop or at + 1
 
     def reaches_over(self, text: str, start: int, border: int, read_until: int) -> int:
-        """Where in `text[start:border]` a value begins, or may begin, that ends behind `border`; else `border`.
+        """Return where in `text[start:border]` a value begins, or may begin, that ends behind `border`; else `border`.
 
         Only a value with spaces in it can do that, or one that is broken over lines. What stands in the text up to
         `read_until` says whether it goes on."""
@@ -376,7 +377,7 @@ MET_CHARS_MIN: Final = 8
 MET_CHARS_MAX: Final = 256
 _DIGEST_BYTES: Final = 16
 _RUN: Final = re.compile(rf"[!-~]{{{MET_CHARS_MIN},}}")
-_STAYS_ENCODED: Final = frozenset("\\%`'<>")
+_PERCENT: Final = str.maketrans({char: f"%{ord(char):02X}" for char in "\\%`'<>"})
 """Of what is percent-encoded, the view leaves these as they are."""
 
 _EDGE: Final = re.compile(r"[^A-Za-z0-9]")
@@ -399,8 +400,7 @@ def is_worth_meeting(value: str) -> bool:
 
 def _spelled_again(value: str) -> set[str]:
     """Return how a value may be written again, each as the view shows it."""
-    percent = "".join(f"%{ord(char):02X}" if char in _STAYS_ENCODED else char for char in value)
-    return {value, percent, value.replace("\\", "\\\\").replace('"', '\\"'), value.encode().hex()}
+    return {value, value.translate(_PERCENT), value.replace("\\", "\\\\").replace('"', '\\"'), value.encode().hex()}
 
 
 class FoundValues:

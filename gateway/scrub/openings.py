@@ -191,7 +191,9 @@ class CommandLine(State):
             if option is None and announces_more(text[at:unit]) and not text.startswith("__", at):
                 return StepResult(at, is_over=True)
             if option is not None:
-                return StepResult(option, becomes=AnnouncedValue(self._announcement(option), Bond.SAID))
+                is_pair = bool({"-u", "-U"} & self._options)
+                word = Announcement(option, option, "", KeywordFamily.PERSONAL, is_spaced=False, is_pair=is_pair)
+                return StepResult(option, becomes=AnnouncedValue(word, Bond.SAID))
             at = unit
         return StepResult(at)
 
@@ -203,8 +205,3 @@ class CommandLine(State):
             if option in self._CLUSTERED and self._CLUSTER.match(text, at, unit) and text[unit - 1] == option[1]:
                 return unit
         return None
-
-    def _announcement(self, at: int) -> Announcement:
-        return Announcement(
-            at, at, "", KeywordFamily.PERSONAL, is_spaced=False, is_pair=bool({"-u", "-U"} & self._options)
-        )

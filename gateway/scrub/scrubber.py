@@ -157,11 +157,6 @@ class Machine:
         """Count the characters in memory: the waiting text, and the text that rules may look back at."""
         return len(self._view.text) + self._view.raw_held_chars
 
-    def taken_findings(self) -> list[Finding]:
-        """Return what was found since the last call: a text without end would have findings without end."""
-        taken, self.findings = self.findings, []
-        return taken
-
     # --- how far to read
 
     def _next_border(self, *, is_last: bool) -> int:
@@ -304,12 +299,11 @@ class Machine:
             return True
         opening = ahead.next_opening(end)
         next_at = opening.at if opening else ahead.spans[-1].start if ahead.spans else end
-        due_at = max(self._due.due_at or 0, self._at) if self._due is not None else end
-        if min(due_at, next_at) >= end:
+        if self._due is not None and (due_at := max(self._due.due_at or 0, self._at)) <= min(next_at, end - 1):
+            self._at, self._state, self._due = due_at, self._due, None
+        elif next_at >= end:
             self._at = end
             return False
-        if self._due is not None and due_at <= next_at:
-            self._at, self._state, self._due = due_at, self._due, None
         elif opening is None:
             self._cut(text, ahead.spans[-1])
         else:
@@ -330,7 +324,7 @@ class Machine:
     def _go_on(self, state: State, text: str, end: int, ahead: Lookahead, *, is_last: bool) -> bool:
         """Take one step in what is open. False: it needs more text."""
         self._steps += 1
-        due_at = self._interrupts(state, end)
+        due_at = self._interrupts(state, end) if self._due is not None else None
         if type(state) is AnnouncedValue:
             is_form = bool(ahead.spans) and not ahead.spans[-1].rule.startswith((OWN, NAMED))
             state.token_at = ahead.spans[-1].start if is_form else None
@@ -504,8 +498,8 @@ class Scrubber:
         self._spent_s = spent_s
 
     def for_chat(self, chat: str) -> Scrubber:
-        """This scrubber with the placeholders of one chat (a session key's text), where it meets again what it found
-        before. One HMAC at first, then none: rules and known values are shared."""
+        """Return this scrubber with the placeholders of one chat (a session key's text), where it meets again what
+        it found before. One HMAC at first, then none: rules and known values are shared."""
         narrowed = copy.copy(self)
         narrowed._placeholders = self._placeholders.of(chat)
         narrowed._met = self._met_by_chat.of(chat)
@@ -513,30 +507,30 @@ class Scrubber:
         return narrowed
 
     def for_person(self) -> Scrubber:
-        """This scrubber for what a person sends: the keys of documentation go as well, so that who pastes one to try
-        sees it work. Elsewhere they stay readable."""
+        """Return this scrubber for what a person sends: the keys of documentation go as well, so that who pastes one
+        to try sees it work. Elsewhere they stay readable."""
         narrowed = copy.copy(self)
         narrowed._hides_examples = True
         return narrowed
 
     def scrub(self, text: str) -> CleanText:
-        """The text with a placeholder for each secret. Never raises; a failure replaces the whole text."""
+        """Return the text with a placeholder for each secret. Never raises; a failure replaces the whole text."""
         return self.examine(text).text
 
     def findings(self, text: str) -> Sequence[Finding]:
-        """Which rule fired where in `text`; never the secret itself."""
+        """Tell which rule fired where in `text`; never the secret itself."""
         return self.examine(text).findings
 
     def removed(self, text: str) -> Mapping[str, str]:
-        """The secrets of `text` by the placeholders that `scrub` puts in their place: for the vault, and for nobody
-        else. Empty when something goes wrong."""
+        """Return the secrets of `text` by the placeholders that `scrub` puts in their place: for the vault, and for
+        nobody else. Empty when something goes wrong."""
         made: dict[str, str] = {}
         noting = copy.copy(self)
         noting._placeholders = self._placeholders.noting(made)
         return made if WHOLE_TEXT not in noting.scrub(text) else {}
 
     def examine(self, text: str) -> Scrubbed:
-        """`scrub` and `findings` in one pass."""
+        """Scrub and find in one pass."""
         if not text:
             return _NOTHING
         try:
@@ -547,11 +541,11 @@ class Scrubber:
         return Scrubbed(CleanText(clean), tuple(machine.findings))
 
     def stream(self) -> StreamScrubber:
-        """A scrubber for one text that arrives in pieces."""
+        """Open a scrubber for one text that arrives in pieces."""
         return StreamScrubber(self)
 
     def machine(self) -> Machine:
-        """A machine for one text."""
+        """Make a machine for one text."""
         return Machine(
             rule_book(),
             self._known,
@@ -595,7 +589,8 @@ class StreamScrubber:
             if self._machine is None:
                 self._machine = self._scrubber.machine()
             clean = self._machine.feed(chunk, is_last=is_last)
-            self.removed.update(kind_of(finding.rule) for finding in self._machine.taken_findings())
+            self.removed.update(kind_of(finding.rule) for finding in self._machine.findings)
+            self._machine.findings.clear()  # a text without end would have findings without end
             return CleanText(clean)
         except Exception:  # noqa: BLE001 - whatever went wrong, the raw text must not come out
             self.has_failed = True
@@ -604,22 +599,22 @@ class StreamScrubber:
 
 
 def scrub(text: str) -> CleanText:
-    """`Scrubber.scrub` with the default rules and no known values."""
+    """Scrub with the default rules and no known values; see `Scrubber.scrub`."""
     return _default().scrub(text)
 
 
 def findings(text: str) -> Sequence[Finding]:
-    """`Scrubber.findings` with the default rules and no known values."""
+    """Find with the default rules and no known values; see `Scrubber.findings`."""
     return _default().findings(text)
 
 
 def report(text: str) -> Mapping[str, int]:
-    """How many secrets of each kind a text holds, for `trivet scrub --report`."""
+    """Count the secrets of each kind in a text, for `trivet scrub --report`."""
     return {removed.kind: removed.count for removed in removed_secrets(findings(text))}
 
 
 def removed_secrets(found: Iterable[Finding]) -> tuple[RemovedSecrets, ...]:
-    """What the user is told: how many of each kind, most frequent first. No lengths, no positions."""
+    """Count what the user is told: how many of each kind, most frequent first. No lengths, no positions."""
     counts = Counter(kind_of(finding.rule) for finding in found)
     return tuple(RemovedSecrets(kind, count) for kind, count in counts.most_common())
 
@@ -720,8 +715,8 @@ _PIECE_CHARS: Final = 65_536  # scrubbed at a time: some ten milliseconds, then 
 
 
 async def without_secrets(content: bytes, scrubber: Scrubber) -> bytes | None:
-    """A text (`readable.is_text`) with a placeholder for each secret, in its own encoding; None if it could not be
-    looked through in time. Of at most SCRUBBED_FILE_BYTES_MAX, which callers see to."""
+    """Return a text (`raw_text.is_text`) with a placeholder for each secret, in its own encoding; None if it could
+    not be looked through in time. Of at most SCRUBBED_FILE_BYTES_MAX, which callers see to."""
     text, encoding = decoded(content)
     stream = scrubber.stream()
     clean = []

@@ -44,13 +44,13 @@ class Seal:
         self._invalid = (InvalidTag, ValueError)
 
     def sealed(self, name: SecretName, secret: str, *, expires_at_ms: int) -> SealedSecret:
-        """The secret, readable under this name and time only."""
+        """Seal a secret, so that it is readable under this name and time only."""
         nonce = secrets.token_bytes(_NONCE_BYTES)
         content = self._cipher.encrypt(nonce, secret.encode(errors="surrogatepass"), _bound_to(name, expires_at_ms))
         return SealedSecret(name, expires_at_ms, nonce + content)
 
     def opened(self, kept: SealedSecret) -> str:
-        """The secret. Raises `Unreadable`."""
+        """Return the secret. Raises `Unreadable`."""
         nonce, content = kept.sealed[:_NONCE_BYTES], kept.sealed[_NONCE_BYTES:]
         try:
             plain = self._cipher.decrypt(nonce, content, _bound_to(kept.name, kept.expires_at_ms))
@@ -60,8 +60,8 @@ class Seal:
 
 
 def worth_keeping(removed: Mapping[str, str]) -> Mapping[str, str]:
-    """Of secrets by their placeholders, those that a tool could need: none of this installation's own, nothing that
-    is a word or a file, nothing that was not understood."""
+    """Return those secrets, by their placeholders, that a tool could need: none of this installation's own, nothing
+    that is a word or a file, nothing that was not understood."""
     return {
         placeholder: secret
         for placeholder, secret in removed.items()
@@ -73,7 +73,7 @@ def worth_keeping(removed: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def _bound_to(name: SecretName, expires_at_ms: int) -> bytes:
-    """Everything that a seal holds for, in one spelling."""
+    """Write everything that a seal holds for, in one spelling."""
     return json.dumps([str(name.key), str(name.sent_by), name.placeholder, expires_at_ms]).encode()
 
 
@@ -81,7 +81,7 @@ def _bound_to(name: SecretName, expires_at_ms: int) -> bytes:
 
 
 def scrubber_of(loaded: Loaded, *more: str) -> Scrubber:
-    """A scrubber that knows the configured secrets and `more`; its placeholders are the same in every role.
+    """Make a scrubber that knows the configured secrets and `more`; its placeholders are the same in every role.
 
     Raises `ConfigError` when the installation's key can neither be read nor written, and as `own_rules` does."""
     key = placeholder_key(loaded.settings)
@@ -90,10 +90,10 @@ def scrubber_of(loaded: Loaded, *more: str) -> Scrubber:
 
 
 def vault_keys(settings: Settings) -> tuple[str, ...]:
-    """The key of the vault, for the scrubber of a role that uses it; none where there is no vault."""
+    """Return the key of the vault, for the scrubber of a role that uses it; none where there is no vault."""
     return (vault_key(settings),) if settings.scrub.vault.enabled else ()
 
 
 def seal_of(settings: Settings) -> Seal | None:
-    """The vault's seal; None where there is no vault. Raises `ConfigError` as `scrubber_of` does."""
+    """Make the vault's seal; None where there is no vault. Raises `ConfigError` as `scrubber_of` does."""
     return next(map(Seal, vault_keys(settings)), None)

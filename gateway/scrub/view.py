@@ -118,20 +118,21 @@ class Spelling(NamedTuple):
 
 
 def is_plain(text: str) -> bool:
-    """Does every character stand for itself? A search in C, so that ordinary text costs next to nothing more."""
+    """Tell whether every character stands for itself. A search in C, so that ordinary text costs next to nothing
+    more."""
     if text.isascii():
         return not _ASCII_ODD.search(text)
     return not (_NEAR_ODD.search(text) or (_has_far(text) and _FAR_ODD.search(text)))
 
 
 def _has_far(text: str) -> bool:
-    """Is there a character beyond U+FFFF? Those take two units of UTF-16, and counting is many times faster than
-    searching."""
+    """Tell whether there is a character beyond U+FFFF. Those take two units of UTF-16, and counting is many times
+    faster than searching."""
     return len(text.encode("utf-16-le", "surrogatepass")) > 2 * len(text)
 
 
 def folded(text: str) -> str:
-    """The text with the ASCII form of every character that has one; as long as before."""
+    """Return the text with the ASCII form of every character that has one; as long as before."""
     if text.isascii():
         return text
     return _FAR_FOLD.sub(_ascii_form, _NEAR_FOLD.sub(_ascii_form, text))
@@ -142,7 +143,7 @@ def _ascii_form(char: re.Match[str]) -> str:
 
 
 def spellings(raw: str, start: int, *, is_last: bool) -> Iterator[Spelling]:
-    """The spellings in `raw[start:]`, from left to right. `is_last` says that nothing follows."""
+    """Yield the spellings in `raw[start:]`, from left to right. `is_last` says that nothing follows."""
     at = start
     signs = _SIGN if _FAR_SIGN.search(raw, start) else _NEAR_SIGN
     while sign := signs.search(raw, at):
@@ -160,7 +161,7 @@ def spellings(raw: str, start: int, *, is_last: bool) -> Iterator[Spelling]:
 
 
 def _meaning(raw: str, found: re.Match[str]) -> str | None:
-    """The one character, nothing, or None for a spelling that stays."""
+    """Return the one character, nothing, or None for a spelling that stays."""
     kind = found.lastgroup
     match kind:
         case "gone":
@@ -188,7 +189,7 @@ _GONE: Final = re.compile(f"[{_INVISIBLE}]")
 
 
 def _visible(char: str | None) -> str | None:
-    """Spaces, line ends, backslashes and halves of a pair stay spelled."""
+    """Return a character as it is shown; spaces, line ends, backslashes and halves of a pair stay spelled."""
     if char is None or char == "\\":
         return None
     if _GONE.match(char):
@@ -209,13 +210,14 @@ def _percent(raw: str, found: re.Match[str], char: str) -> str | None:
 
 
 def _is_in_authority(raw: str, at: int) -> bool:
-    """Between `://` and the end of user, password and host: there an encoded delimiter is none."""
+    """Tell whether a place lies between `://` and the end of user, password and host: there an encoded delimiter is
+    none."""
     begin = raw.rfind("://", max(0, at - LOOK_BACK_CHARS), at)
     return begin >= 0 and _AUTHORITY.match(raw, begin, at).end() == at  # type: ignore[union-attr]
 
 
 def _is_json_quote(raw: str, at: int, end: int) -> bool:
-    """A quote beside a bracket, a colon or a comma belongs to encoded JSON, not to a value."""
+    """Tell whether a quote stands next to a bracket, a colon or a comma: it belongs to encoded JSON, not to a value."""
     before = _OPENS_JSON.search(raw, max(0, at - _JSON_CHARS_MAX), at)
     return before is not None or _CLOSES_JSON.match(raw, end) is not None
 
@@ -271,25 +273,25 @@ class View:
         self._raw = raw
 
     def raw_start(self, at: int) -> int:
-        """Where the character `at` of the view stands in the original."""
+        """Return where the character `at` of the view stands in the original."""
         return at + self._shift_at(self._starts_at, at)
 
     def raw_end(self, at: int) -> int:
-        """Where a span that ends before `at` ends in the original."""
+        """Return where a span that ends before `at` ends in the original."""
         return at + self._shift_at(self._ends_at, at)
 
     @property
     def raw_length(self) -> int:
-        """How much of the original was read."""
+        """Count the characters of the original that were read."""
         return self._raw_base + len(self._raw)
 
     @property
     def raw_held_chars(self) -> int:
-        """How much of the original is in memory."""
+        """Count the characters of the original that are in memory."""
         return len(self._raw) + len(self._unfinished)
 
     def raw(self, start: int, end: int) -> str:
-        """A slice of the original, by its own positions."""
+        """Return a slice of the original, by its own positions."""
         return self._raw[start - self._raw_base : end - self._raw_base]
 
     def forget(self, before: int, raw_before: int) -> None:
@@ -311,7 +313,7 @@ class View:
         return self._shifts[index - 1] if index else self._shift
 
     def _note(self, at: int, chars: int, raw_chars: int) -> None:
-        """`raw_chars` of the original are `chars` (one or none) in the view, at `at`."""
+        """Note that `raw_chars` of the original are `chars` (one or none) in the view, at `at`."""
         starts_at, ends_at = at + chars, at + 1
         shift = (self._shifts[-1] if self._shifts else self._shift) + raw_chars - chars
         if self._starts_at and (self._starts_at[-1], self._ends_at[-1]) == (starts_at, ends_at):
@@ -323,7 +325,7 @@ class View:
 
 
 def normalised(text: str) -> str:
-    """The view of a whole text."""
+    """Return the view of a whole text."""
     view = View()
     view.append(text, is_last=True)
     return view.text
@@ -357,19 +359,19 @@ _UNIT: Final = re.compile(f"[{_CJK}]+|[^{_CJK}{_HARD}]+")
 
 
 def closed_until(text: str, start: int, end: int) -> int:
-    """The end of the last closed unit in `text[start:end]`, `start` if there is none."""
+    """Return the end of the last closed unit in `text[start:end]`, `start` if there is none."""
     border = _LAST_BORDER.match(text, start, end)
     return border.end() if border else start
 
 
 def unit_end(text: str, at: int, end: int) -> int:
-    """The end of the unit that the character `at` belongs to; `end` closes a unit."""
+    """Return the end of the unit that the character `at` belongs to; `end` closes a unit."""
     unit = _UNIT.match(text, at, end)
     return unit.end() if unit else at + 1
 
 
 def is_cjk(char: str) -> bool:
-    """Is it written without spaces between words?"""
+    """Tell whether it is written without spaces between words."""
     return "\u2e80" <= char <= "\u2fff" or "\u3040" <= char <= "\ud7ff"
 
 
@@ -406,8 +408,8 @@ class Encoded(NamedTuple):
 
 
 def encoded_runs(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Where in `text[start:end]` runs stand that are long enough and of the characters of base64 or hex. Searched
-    among bytes, where a row of equal ones is found many times faster than a run of different characters."""
+    """Yield where in `text[start:end]` runs stand that are long enough and of the characters of base64 or hex.
+    Searched among bytes, where a row of equal ones is found many times faster than a run of different characters."""
     octets = text[start:end].encode(errors="surrogatepass")
     flat = octets.translate(_FLAT)
     done, at = 0, flat.find(_LONG)
@@ -421,7 +423,7 @@ def encoded_runs(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def encoded_texts(run: str) -> Iterator[Encoded]:
-    """The pieces of a run that are encoded text."""
+    """Yield the pieces of a run that are encoded text."""
     for found in _HEX.finditer(run):
         text = _from_hex(found.group())
         if text is not None:
@@ -434,7 +436,7 @@ def encoded_texts(run: str) -> Iterator[Encoded]:
 
 
 def decoded_end(run: str) -> Encoded | None:
-    """The text that the end of a run encodes."""
+    """Decode the text that the end of a run encodes."""
     found = _ENCODED_END.search(run)
     if found is None:
         return None
@@ -468,7 +470,7 @@ def _octets(chars: str) -> bytes:
 
 
 def _is_text(octets: bytes) -> bool:
-    """Is this the beginning or the end of a text?"""
+    """Tell whether this is the beginning or the end of a text."""
     if not octets.translate(None, _TEXT_BYTES):
         return bool(octets)
     text = octets.decode(errors="ignore")

@@ -27,7 +27,7 @@ _FIRST_CHARS: Final = 2
 
 
 def open_head(run: str) -> int | None:
-    """Where in `run`, which ends where the text does, a token begins that may go on. None: nowhere."""
+    """Return where in `run`, which ends where the text does, a token begins that may go on. None: nowhere."""
     rules = rule_book()
     at = 0
     for start, literal in rules.sites(run):
@@ -47,7 +47,7 @@ def open_head(run: str) -> int | None:
 
 
 def token_at(run: str, at: int) -> SecretSpan | None:
-    """The token whose anchor stands at `at`, by itself."""
+    """Return the token whose anchor stands at `at`, by itself."""
     if run[at : at + _FIRST_CHARS].lower() not in _first_chars():
         return None
     rules = rule_book()
@@ -60,12 +60,12 @@ def token_at(run: str, at: int) -> SecretSpan | None:
 
 
 def is_beginning(piece: str) -> bool:
-    """Is this an anchor, or a part of one from its first character on?"""
+    """Tell whether this is an anchor, or a part of one from its first character on."""
     return piece in _beginnings() or piece in rule_book().by_anchor
 
 
 def cut_anchor(run: str) -> int | None:
-    """Where an anchor begins that the end of the run cuts in two."""
+    """Return where an anchor begins that the end of the run cuts in two."""
     if run[-_PARTIAL_ANCHOR_CHARS_MIN:] not in _endings():
         return None
     for start in range(max(0, len(run) - _anchor_chars_max()), len(run) - _PARTIAL_ANCHOR_CHARS_MIN + 1):
@@ -77,19 +77,19 @@ def cut_anchor(run: str) -> int | None:
 
 @cache
 def _beginnings() -> frozenset[str]:
-    """The proper beginnings of all literal anchors."""
+    """Return the proper beginnings of all literal anchors."""
     return frozenset(anchor[:chars] for anchor in rule_book().by_anchor for chars in range(1, len(anchor)))
 
 
 @cache
 def _endings() -> frozenset[str]:
-    """What the beginnings end in: most runs end otherwise."""
+    """Return what the beginnings end in: most runs end otherwise."""
     return frozenset(beginning[-_PARTIAL_ANCHOR_CHARS_MIN:] for beginning in _beginnings())
 
 
 @cache
 def _first_chars() -> frozenset[str]:
-    """What the anchors begin with, in lower case."""
+    """Return what the anchors begin with, in lower case."""
     return frozenset(anchor[:_FIRST_CHARS].lower() for anchor in rule_book().by_anchor)
 
 
@@ -130,13 +130,13 @@ _ENCODES: Final = re.compile(r"[+/]")
 _RUN: Final = r"A-Za-z0-9_+/=.:~\-"
 _BEFORE: Final = r"\\{0,3}[\"'`]?[ \t]{0,4}(?:[=+&\\]{1,2}[ \t]{0,4})?"
 _LINE: Final = r"(?:\r\n?|[\n\x0b\x0c\x85\u2028\u2029]|(?:\\{1,4}r)?\\{1,4}n|<br ?/?>)"
-LINE_END: Final = re.compile(rf"(?<=[{_RUN}\"'`\\ \t]){_LINE}")
+_LINE_END: Final = re.compile(rf"(?<=[{_RUN}\"'`\\ \t]){_LINE}")
 _LINE_SIGNS: Final = ("\n", "\\", "<", "\r", "\x0b", "\x0c", "\x85", "\u2028", "\u2029")
-LINE_SIGN: Final = re.compile(f"[{re.escape(''.join(_LINE_SIGNS))}]")
+_LINE_SIGN: Final = re.compile(f"[{re.escape(''.join(_LINE_SIGNS))}]")
 """What every line end begins with: to be searched for, which is many times faster."""
 
 _GOES_ON: Final = re.compile(rf"[{_RUN} \t>|#*\"'`\\]")
-"""What the next line must begin with, or a gap before it."""
+"""What the next line must begin with, or a gap before it: a blank line and most signs are none of it."""
 
 _RUN_CHAR: Final = re.compile(f"[{_RUN}]")
 _GAP: Final = re.compile(rf"{_BEFORE}{_LINE}[ \t>|#*/+\"'`\\]{{0,64}}")
@@ -171,7 +171,7 @@ class Chain(NamedTuple):
     end: int
 
     def end_in_text(self, at: int) -> int:
-        """Where the character before `at` of the joined pieces ends in the text."""
+        """Return where the character before `at` of the joined pieces ends in the text."""
         for start, piece in zip(self.starts, self.pieces, strict=True):
             if at <= len(piece):
                 return start + at
@@ -180,7 +180,7 @@ class Chain(NamedTuple):
 
 
 def head_before(text: str, start: int, at: int) -> Head | None:
-    """The piece that ends at `at`, up to quotes and signs of continuation, if it may go on behind it."""
+    """Return the piece that ends at `at`, up to quotes and signs of continuation, if it may go on behind it."""
     found = _head(text, start, at)
     if found is None:
         return None
@@ -219,18 +219,8 @@ def _is_in_body(text: str, begin: int, end: int) -> bool:
     return is_line and _BODY_LINE.fullmatch(text, above, begin - 1) is not None
 
 
-def may_have_line_ends(text: str) -> bool:
-    """Is there a sign of one? Nine looks for one character each are faster than one for nine."""
-    return any(map(text.__contains__, _LINE_SIGNS))
-
-
-def goes_on(text: str, at: int, border: int) -> bool:
-    """May a piece stand behind the line end that ends at `at`? A blank line and most signs say no at once."""
-    return at >= border or _GOES_ON.match(text, at) is not None
-
-
 def _head(text: str, start: int, at: int) -> re.Match[str] | None:
-    """The whole run that ends at `at`, with what stands behind it."""
+    """Match the whole run that ends at `at`, with what stands behind it."""
     for chars in (_NEAR_CHARS, _PIECE_CHARS_MAX):
         near = max(start, at - chars)
         backwards = _BACKWARDS.match(text[near:at][::-1])
@@ -243,7 +233,7 @@ def _head(text: str, start: int, at: int) -> re.Match[str] | None:
 
 
 def chain_from(text: str, head: Head, border: int, *, is_last: bool) -> Chain | None:
-    """The head and what follows it line by line. None: that cannot be told yet."""
+    """Return the head and what follows it line by line. None: that cannot be told yet."""
     gaps, shapes = (_ENCODED_GAP, _ENCODED_PIECE) if head.is_encoded else (_GAP, _PIECE)
     starts, pieces = [head.start], [text[head.start : head.end]]
     stop, chars = head.end, head.end - head.start
@@ -267,17 +257,14 @@ def chain_from(text: str, head: Head, border: int, *, is_last: bool) -> Chain | 
         starts.append(found.start())
         pieces.append(piece)
         chars += len(piece)
-        if _is_end(pieces, head) or (chars > _UNMATCHED_CHARS_MAX and not _is_token(pieces, head)):
+        is_token = head.is_encoded or chars <= _UNMATCHED_CHARS_MAX or token_at("".join(pieces), 0) is not None
+        if not is_token or _is_end(pieces, head):
             break
     return Chain(tuple(starts), tuple(pieces), stop)
 
 
-def _is_token(pieces: list[str], head: Head) -> bool:
-    return head.is_encoded or token_at("".join(pieces), 0) is not None
-
-
 def _is_end(pieces: list[str], head: Head) -> bool:
-    """Does nothing go on behind these pieces?"""
+    """Tell whether nothing goes on behind these pieces."""
     if not head.is_encoded:
         return is_wordy(pieces[-1])
     encoded = decoded_end("".join(pieces[-_PIECES_DECODED:]))
@@ -285,7 +272,7 @@ def _is_end(pieces: list[str], head: Head) -> bool:
 
 
 def _is_open(text: str) -> bool:
-    """Does a decoded text end in what may be a part of a secret?"""
+    """Tell whether a decoded text ends in what may be a part of a secret."""
     run = _TEXT_END.search(text)
     return run is not None and (open_head(run.group()) is not None or not is_wordy(run.group()))
 
@@ -322,15 +309,15 @@ class WrappedTokens:
     def settle(self, text: str, start: int, border: int, *, is_last: bool) -> int:
         """Decide on all line ends in `text[start:border]`; returns up to where that was possible."""
         at = max(start, self._read_until)
-        if not may_have_line_ends(text[at:border]):
+        if not any(map(text[at:border].__contains__, _LINE_SIGNS)):  # faster than one look for all of them
             at = max(at, border)
-        while sign := LINE_SIGN.search(text, at, border):
+        while sign := _LINE_SIGN.search(text, at, border):
             at = sign.end()
-            line_end = LINE_END.match(text, sign.start(), border)
+            line_end = _LINE_END.match(text, sign.start(), border)
             if line_end is None:
                 continue
             at = line_end.end()
-            if not goes_on(text, at, border):
+            if at < border and not _GOES_ON.match(text, at):
                 continue
             head = head_before(text, start, line_end.start())
             if head is None:
@@ -349,17 +336,17 @@ class WrappedTokens:
         return border
 
     def reaches_over(self, border: int) -> int:
-        """Where a token begins that ends behind `border`; else `border`."""
+        """Return where a token begins that ends behind `border`; else `border`."""
         return min((span.start for span in self.spans if span.start < border < span.end), default=border)
 
     def _encoded(self, chain: Chain) -> list[SecretSpan]:
-        """All of the lines, if there is a secret in what they encode together."""
+        """Return all of the lines, if there is a secret in what they encode together."""
         encoded = decoded_end("".join(chain.pieces)) if len(chain.pieces) > 1 else None
         rule = self._secret_in(encoded.text) if encoded else None
         return [SecretSpan(chain.starts[0], chain.end, rule)] if rule else []
 
     def _across(self, chain: Chain) -> list[SecretSpan]:
-        """The tokens that reach from one piece into another. The last pieces may be words that only follow."""
+        """Return the tokens that reach from one piece into another. The last pieces may be words that only follow."""
         if len(chain.pieces) > 2 and not self._rules.sites("".join(chain.pieces)):
             return []
         for count in sorted({len(chain.pieces), len(chain.pieces) - 1, 2}, reverse=True):
@@ -394,7 +381,7 @@ class WrappedTokens:
 
 
 def _accepted_end(rule: SecretRule, joined: str, anchor_at: int, span: SecretSpan, breaks: list[int]) -> int:
-    """How far the token really goes: what is a token already goes on only with what looks like more of it."""
+    """Tell how far the token really goes: what is a token already goes on only with what looks like more of it."""
     inside = [position for position in breaks if span.start < position < span.end]
     widths = {right - left for left, right in pairwise(breaks)}
     is_column = len(breaks) > 1 and len(widths) == 1
@@ -405,11 +392,7 @@ def _accepted_end(rule: SecretRule, joined: str, anchor_at: int, span: SecretSpa
         more = joined[position:following]
         is_complete = rule.is_complete(joined[span.start : position]) and not is_column
         is_said = is_wordy(more) or _TIME.match(more) is not None
-        if is_complete or (is_said and not (is_column and _is_mixed(more))):
+        is_last_line = is_column and more.isalnum() and not more.isalpha() and not more.isdigit()
+        if is_complete or (is_said and not is_last_line):
             return position
     return span.end
-
-
-def _is_mixed(piece: str) -> bool:
-    """Letters and digits and nothing else: the short last line of a column."""
-    return piece.isalnum() and not piece.isalpha() and not piece.isdigit()
