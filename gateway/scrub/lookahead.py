@@ -466,7 +466,7 @@ class LookaheadScanner:
                     span = SecretSpan(*documented.span(), rule.id) if self._hides_examples else None
                 elif span is None and rule.is_ended:
                     base = max(at, site - CONTEXT_CHARS)
-                    span = self._before_another(run[base : site + _NEXT_CHARS_MAX], rule, base, sites, place)
+                    span = self._cut_short(run[base : site + _NEXT_CHARS_MAX], rule, base, sites, place)
                     span = span and SecretSpan(span.start + base - gone, span.end + base - gone, span.rule)
                 if span is not None:
                     armour = behind.find(BEGIN, span.start + 1, span.end)  # a key file is no part of a token
@@ -497,14 +497,12 @@ class LookaheadScanner:
                     return site
         return span.end
 
-    def _before_another(
-        self, near: str, rule: SecretRule, base: int, sites: Sequence[Site], place: int
-    ) -> SecretSpan | None:
+    def _cut_short(self, run: str, rule: SecretRule, base: int, sites: Sequence[Site], place: int) -> SecretSpan | None:
         """Return the token at one of the sites that only what follows it keeps from being one, if that is another
-        token; `near` is what is looked at, from `base` of the run on."""
+        token; `run` is what is looked at, from `base` of the whole on."""
         for other, literal in sites[place + 1 : place + 1 + _NEXT_TRIES_MAX]:
-            span = rule.match(near[: other - base], sites[place][0] - base, 0)
-            if span is not None and span.end == other - base and self._reach(near, span.end, literal) >= 0:
+            span = rule.match(run[: other - base], sites[place][0] - base, 0)
+            if span is not None and span.end == other - base and self._reach(run, span.end, literal) >= 0:
                 return span
         return None
 

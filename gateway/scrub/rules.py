@@ -365,7 +365,7 @@ _PRINTABLE: Final = "".join(map(chr, range(33, 127)))
 _COMPLETE_SHARE: Final = 0.75
 """A key that lost a quarter of its characters is still worth hiding."""
 
-_TAKEN_CHARS_MAX: Final = 20
+_TAKEN_CHARS_MAX: Final = 20  # of what stands before an anchor, the token before may have taken so much
 _SURPLUS_CHARS: Final = 8
 """How much longer than nominal the part of a token is that the checks look at."""
 
@@ -485,7 +485,8 @@ class SecretRule:
         if self.checksum_chars and crc32_base62(behind[: self.checksum_chars]):
             return SecretSpan(start, stop - len(behind) + self.checksum_chars, self.id)
         if not all(check(behind[:_JUDGED_CHARS_MAX]) for check in self.checks):
-            return None
+            dots = run.find("..", anchor_at, stop)  # the sentence goes on behind them
+            return self.match(run[:dots], anchor_at, floor, is_behind=is_behind) if dots >= 0 else None
         if self.more and (rest := _compiled(f"[{self.more}]+").match(run, stop)):
             stop = rest.end()
         while run[stop - 1] == ".":
@@ -685,10 +686,8 @@ def _left(text: str) -> Left:
 def _body_chars(anchors: Sequence[str], examples: Sequence[str]) -> list[int]:
     """Measure the examples behind their anchor, the longest that fits: some kinds come in two sizes."""
     drawn = [_SLOT.sub(lambda slot: int(slot[1]) * "x", example) for example in examples]
-    return [
-        len(token) - max((len(each) for each in anchors if token.startswith(each)), default=len(token))
-        for token in drawn
-    ]
+    heads = [max((len(each) for each in anchors if token.startswith(each)), default=len(token)) for token in drawn]
+    return [len(token) - head for token, head in zip(drawn, heads, strict=True)]
 
 
 def _with_alphabets(pattern: str) -> str:

@@ -589,8 +589,9 @@ class StreamScrubber:
             if self._machine is None:
                 self._machine = self._scrubber.machine()
             clean = self._machine.feed(chunk, is_last=is_last)
-            self.removed.update(kind_of(finding.rule) for finding in self._machine.findings)
-            self._machine.findings.clear()  # a text without end would have findings without end
+            if self._machine.findings:  # of a text without end they would have none
+                self.removed.update(kind_of(finding.rule) for finding in self._machine.findings)
+                self._machine.findings.clear()
             return CleanText(clean)
         except Exception:  # noqa: BLE001 - whatever went wrong, the raw text must not come out
             self.has_failed = True
