@@ -190,7 +190,7 @@ def candidates(
             begin, over = _run_start(text, made.start()), _RUN.match(text, made.start(), zone_end)
             assert over is not None, "what was found is a part of it"
             if begin >= zone and over.end() - begin >= _VALUE_CHARS_MIN:
-                found = _CANDIDATE.match(text, begin, zone_end)
+                found = _CANDIDATE.match(text, begin, end)
                 if found and any(map(str.isalpha, found["value"])):
                     yield Candidate(found.start("value"), found.end("value"), found.end())
             zone = over.end()
