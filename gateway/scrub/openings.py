@@ -160,7 +160,8 @@ class LoginPair(State):
             at += 1
         while trailing := self._TRAILING.search(text, at, stop):
             stop = trailing.start()
-        if is_secret(text[at:stop], KeywordFamily.PERSONAL, Bond.SAID, is_quoted=False):
+        is_whole = not PLACEHOLDER.search(text, at, stop)
+        if is_whole and is_secret(text[at:stop], KeywordFamily.PERSONAL, Bond.SAID, is_quoted=False):
             return StepResult(stop, is_over=True, cut=SecretSpan(at, stop, _RULE))
         return StepResult(at, is_over=True)
 
