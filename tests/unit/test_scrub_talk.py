@@ -263,6 +263,7 @@ the secret is out since v2.0
 secret sauce v2
 access code for room B12
 security code is on the back
+the wifi key is on the router, wpa key mgmt: WPA-PSK
 backup code path: src/backup2.py
 recovery codes were printed
 sign in with Google2 account

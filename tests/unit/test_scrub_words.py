@@ -183,6 +183,8 @@ wifi şifresi: {p}
 मेरा पासवर्ड {p} है
 mật khẩu là {p}
 kata sandi: {p}
+our wifi key is {p}
+WLAN key: {p}
 lösenordet är {p}
 jelszó: {p}
 API anahtarı: {k}
