@@ -18,7 +18,7 @@ from agent.concurrency import BackgroundTasks, Wakeup, run_aside
 from agent.engine import AfterTurn, Engine
 from agent.features import sessions
 from agent.features.access import AdminNotices, People, access_commands, showing_access
-from agent.features.accounts import belongings_commands, linking_commands
+from agent.features.accounts import linking_commands, personal_data_commands
 from agent.features.attachments.documents import Documents
 from agent.features.attachments.inbox import Inbox
 from agent.features.attachments.intake import AttachmentIntake, ImageDescriber, Receiving, Transcriber
@@ -424,7 +424,7 @@ class _Parts:
             sessions.undo_command(store, ending),
             *usage_commands(store.usage, self.meter, self._clock, partial(prices_of, self.client, settings)),
             *memory_commands(self._memory, store.memories, store.people, ending, forgotten=(self._bus.vault.drop_all,)),
-            *belongings_commands(store.people, scrubber),
+            *personal_data_commands(store.people, scrubber),
             *linking_commands(
                 store.links, scrubber, self._clock, changed=keeper.project, tell=self._bus.deliveries.publish
             ),

@@ -77,7 +77,7 @@ def is_public(address: str) -> bool:
     return (is_open or parsed in _NAT64) and all(_is_public_4(inside) for inside in _inside(parsed))
 
 
-def led_to(address: str) -> tuple[str, ...]:
+def addresses_inside(address: str) -> tuple[str, ...]:
     """List the address itself and the IPv4 addresses inside it."""
     parsed = ip_address(address)
     return (address, *map(str, _inside(parsed))) if isinstance(parsed, IPv6Address) else (address,)
@@ -202,7 +202,7 @@ def is_on_public_web(address: str, port: int) -> bool:
     """Tell whether an address may be reached by anybody, is neither of this machine nor of its networks, and has a port
     that only web servers use."""
     is_web_port = port in _WELL_KNOWN_PORTS or port >= _USER_PORTS_FROM
-    return is_web_port and is_public(address) and not any(map(is_near, led_to(address)))
+    return is_web_port and is_public(address) and not any(map(is_near, addresses_inside(address)))
 
 
 async def resolved(host: str, port: int) -> Sequence[str]:

@@ -391,12 +391,12 @@ class MemoryBus(Access, Deliveries, Files, Inbound, Places, Questions, Suggestio
         self._check()
         self.paused.append((f"{account}:{bucket}", for_s))
 
-    async def bury(self, account: str, place: str, *, reason: str) -> int:
+    async def mark_dead(self, account: str, place: str, *, reason: str) -> int:
         self._check()
         self.graves[place] = reason
         return len(self.graves)
 
-    async def revive(self, place: str) -> None:
+    async def mark_alive(self, place: str) -> None:
         self._check()
         self.graves.pop(place, None)
 

@@ -259,7 +259,7 @@ _LEFT_OUT: Final = sentence(
 )
 
 
-def belongings_commands(people: PeopleStore, scrubber: Scrubber) -> tuple[CommandRow, ...]:
+def personal_data_commands(people: PeopleStore, scrubber: Scrubber) -> tuple[CommandRow, ...]:
     """Return the row of /export."""
 
     async def export(asked: CommandRequest) -> CommandReply | str:

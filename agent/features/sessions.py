@@ -177,7 +177,7 @@ def choice_commands(store: Store, models: Models, ending: SubagentStopper) -> tu
     async def retry(asked: CommandRequest) -> Outcome | str:
         if _TURN.fullmatch(asked.argument) and not await _is_newest(store, asked):
             return asked.words.say("This conversation has gone on since then. /retry answers its last message.")
-        said = await store.transcript.retake(asked.session.id, fence=asked.fence, key=asked.session.key)
+        said = await store.transcript.take_for_retry(asked.session.id, fence=asked.fence, key=asked.session.key)
         if not said:
             return asked.words.say(
                 "There is nothing to try again: you have not said anything in this conversation yet."

@@ -224,7 +224,7 @@ class Meter:
             return None
         planned = plan()
         if (own.nano_usd or pot.nano_usd) and not planned.is_priced:
-            self._complain_of_price(planned.model)
+            self._warn_of_missing_price(planned.model)
         call = PaidCall(self, owner, planned, own, pot)
         try:
             await call.renew()
@@ -257,7 +257,7 @@ class Meter:
         """Let the last settlements be written."""
         await self.background.finish(timeout_s=_LAST_SETTLEMENTS_S)
 
-    def _complain_of_price(self, model: str) -> None:
+    def _warn_of_missing_price(self, model: str) -> None:
         if model not in self._unpriced:
             self._unpriced.add(model)
             _log.warning("limits.price_unknown", model=model, counted_as_usd=0)

@@ -51,7 +51,7 @@ class Commits:
             return commit
         return self._telling(WebhookEvent.BUDGET_LOW, commit, self._clean(turn, little_left))
 
-    def obeyed(self, turn: Turn, done: CommandReply) -> TurnCommit:
+    def command_done(self, turn: Turn, done: CommandReply) -> TurnCommit:
         """Build the commit of a command."""
         if done.noted is not None:
             now_ms = self._clock.now_ms()

@@ -5,7 +5,7 @@
 
 "Too long" is what our estimate says, or the provider. A summary that is cut short is asked for once more at half the
 length. Everything else that goes wrong (the model is away after its
-retries, it takes too long, its summary is empty, cut short or no shorter than what it replaces) ends the climb."""
+retries, it takes too long, its summary is empty, cut short or no shorter than what it replaces) ends the attempts."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Summarizer:
     _: KW_ONLY
     tokens_max: int = limits.SUMMARY_TOKENS_MAX
 
-    async def climb(self, wanted: SummaryOrder) -> CleanText:
+    async def summarize(self, wanted: SummaryOrder) -> CleanText:
         """Summarize so that the summary is shorter than what it replaces. Raises `NoSummary`, `BudgetSpent`,
         `StoreUnavailable`."""
         try:
@@ -254,7 +254,7 @@ class Compactor:
     ) -> CleanText | None:
         """Summarize `entries` without storing the summary; None (and a warning in the log) if there is none."""
         try:
-            text = await self._ladder.climb(SummaryOrder(session, entries, prior, focus, permit))
+            text = await self._ladder.summarize(SummaryOrder(session, entries, prior, focus, permit))
             self._resting.pop(session.id, None)
             return text
         except NoSummary as failure:

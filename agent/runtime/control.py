@@ -362,7 +362,7 @@ class ControlService:
                     tasks=tasks,
                 )
             case ControlKind.WHERE:
-                return await self._whereabouts(key, words)
+                return await self._lane_text(key, words)
             case ControlKind.APPROVE | ControlKind.DENY:
                 return await self._shown(await self.deciding.decide(request, words))
             case ControlKind.CLAIM:
@@ -378,7 +378,7 @@ class ControlService:
             await self.bus.deliveries.publish(decided.amendments)
         return decided.word
 
-    async def _whereabouts(self, key: SessionKey, words: Words) -> str:
+    async def _lane_text(self, key: SessionKey, words: Words) -> str:
         waiting, is_running = await self.bus.lanes.depth(key)
         began_ms = await self.store.turns.began(key) if is_running else None
         replies = [

@@ -472,7 +472,7 @@ class LaneRunner:
 
     async def _restart(self, run: TurnRun, turn: Turn) -> None:
         """Restart because newer messages came: of this run only its cost is kept, and its sub-agents are ended."""
-        disowning = partial(self.ports.store.tasks.disown, turn.batch.key, turn.batch.turn_id)
+        disowning = partial(self.ports.store.tasks.cancel_silently, turn.batch.key, turn.batch.turn_id)
         _log.info("turn.restarted")
         await retry_until_available(disowning, RetryPolicy(for_s=limits.COMMIT_PATIENCE_S))
         await retry_until_available(lambda: self.ports.lanes.restart(run.claim))

@@ -146,7 +146,7 @@ class TurnRunner:
                 lost = await self._lost(turn.batch)
                 outcome = await self._listen(turn)
                 if isinstance(outcome, CommandReply):
-                    return self.commits.obeyed(turn, outcome)
+                    return self.commits.command_done(turn, outcome)
                 if self.hooks and turn.said:
                     advice = await self.hooks.gathered(*self._event(HookPoint.BEFORE_MODEL, turn, turn.said))
                     turn.advice = tuple(clipped(each, ADVICE_CHARS_MAX) for each in advice)
@@ -185,7 +185,7 @@ class TurnRunner:
         tasks = () if batch.is_first else await self.store.tasks.tasks_of_turn(batch.turn_id)
         if not tasks:
             return None
-        await self.store.tasks.disown(batch.key, batch.turn_id)
+        await self.store.tasks.cancel_silently(batch.key, batch.turn_id)
         return self.scrubber.for_chat(str(batch.key)).scrub(attempt_text(tasks))
 
     async def _listen(self, turn: Turn) -> CommandReply | Sequence[InboundMessage]:

@@ -20,7 +20,7 @@ import structlog
 from agent.limits import SANDBOX_PROBE_S
 from agent.subagents.confinement import PACKAGES, ROOT, Confinement, readable_places
 from agent.tools.exec import processes, restrictions
-from agent.tools.exec.processes import OPTIONS, NamespaceTree, ProcessTree, undisturbed
+from agent.tools.exec.processes import OPTIONS, NamespaceTree, ProcessTree, run_to_end
 from agent.tools.files.workspace import parts_of
 from gateway.contracts.errors import Code, ConfigError, Reason
 
@@ -240,7 +240,7 @@ async def _tried(sandbox: ChildSandbox) -> tuple[str, bool]:
     except TimeoutError:
         return "it did not answer", False
     finally:
-        await undisturbed(held.kill)
+        await run_to_end(held.kill)
     match output.decode(errors="replace").split():
         case [sandbox.confinement, word]:
             return "", word == "filtered"

@@ -177,7 +177,7 @@ def result_of(step_id: str, title: str, ended: Endings) -> tuple[Result, ...]:
     return (Result.of(step_id, title, ended[step_id]),) if step_id in ended else ()
 
 
-def fallen_short(achieved: tuple[Result, ...], shortfall: Shortfall, **values: str | int) -> Conclusion:
+def conclude_without_result(achieved: tuple[Result, ...], shortfall: Shortfall, **values: str | int) -> Conclusion:
     """Conclude without a result; `values` fill the placeholders of the text for this shortfall."""
     told = SHORTFALLS[shortfall]
     return Conclusion(achieved, told.happened.format_map(values), told.instead)

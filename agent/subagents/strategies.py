@@ -28,7 +28,7 @@ from agent.subagents.steps import (
     Strategy,
     Undone,
     brief_of,
-    fallen_short,
+    conclude_without_result,
     label_of,
     line_of,
     result_of,
@@ -124,7 +124,7 @@ def _sequential(asked: AskedStrategy, ended: Endings) -> StepGraph:
     outcome, why = Conclusion(_results(steps[-1:], ended)), _NOT_REACHED
     for name in (step.id for step in steps if step.id in ended and not ended[step.id].is_done):
         problem = ended[name].problem
-        outcome = fallen_short(achieved, Shortfall.STEP_FAILED, step=f"step {name}", problem=problem)
+        outcome = conclude_without_result(achieved, Shortfall.STEP_FAILED, step=f"step {name}", problem=problem)
         why = f"step {name} failed"
     nodes = [
         StepNode(
@@ -145,7 +145,7 @@ def _parallel(asked: AskedStrategy, ended: Endings) -> StepGraph:
     outcome = (
         _concluded(_SYNTHESIS, "the synthesiser", ended, achieved)
         if _SYNTHESIS in ended
-        else fallen_short(achieved, Shortfall.ALL_FAILED, parts="steps")
+        else conclude_without_result(achieved, Shortfall.ALL_FAILED, parts="steps")
     )
     nodes = [StepNode(_order(asked, step, f"{place}/{total}")) for place, step in enumerate(steps, 1)]
     join = StepNode(last, after=tuple(step.id for step in steps), quorum=1)
@@ -163,7 +163,7 @@ def _graph(asked: AskedStrategy, ended: Endings) -> StepGraph:
     outcome = Conclusion(_results([step for step in steps if step.id not in needed], ended))
     if failed := [step.id for step in steps if step.id in ended and not ended[step.id].is_done]:
         names = ", ".join(failed)
-        outcome = fallen_short(achieved, Shortfall.SOME_FAILED, number=len(failed), all=total, steps=names)
+        outcome = conclude_without_result(achieved, Shortfall.SOME_FAILED, number=len(failed), all=total, steps=names)
     nodes = [
         StepNode(
             _order(
@@ -208,7 +208,7 @@ def _concluded(last: str, who: str, ended: Endings, achieved: tuple[Result, ...]
     """Return the conclusion where `last`, which makes the answer, has ended."""
     if ended[last].is_done:
         return Conclusion(result_of(last, last, ended))
-    return fallen_short(achieved, Shortfall.LAST_FAILED, who=who, problem=ended[last].problem)
+    return conclude_without_result(achieved, Shortfall.LAST_FAILED, who=who, problem=ended[last].problem)
 
 
 # --- debate
@@ -242,7 +242,7 @@ def _debate(asked: AskedStrategy, ended: Endings) -> StepGraph:
     outcome = (
         _concluded(_JUDGEMENT, "the judge", ended, achieved)
         if _JUDGEMENT in ended
-        else fallen_short(achieved, Shortfall.TOO_FEW_SIDES)
+        else conclude_without_result(achieved, Shortfall.TOO_FEW_SIDES)
     )
     judge = StepNode(last, after=tuple(node.order.id for node in nodes), quorum=_SPEAKING_MIN)
     return StepGraph([*nodes, judge], outcome, achieved, _missing(last, ended))
@@ -279,7 +279,7 @@ def _review(asked: AskedStrategy, ended: Endings) -> StepGraph:
     achieved = tuple(  # the newest draft that is one, what the reviewer said of it, and what failed last
         found for number in reached[-2:] for name in _ids(number) for found in result_of(name, name.capitalize(), ended)
     )
-    outcome = fallen_short(achieved, Shortfall.NOT_APPROVED, number=iterations)
+    outcome = conclude_without_result(achieved, Shortfall.NOT_APPROVED, number=iterations)
     for number in reached:
         draft = _ids(number)[0]
         if (verdict := _verdict(number, ended)) is not None and verdict.approved:
@@ -287,7 +287,7 @@ def _review(asked: AskedStrategy, ended: Endings) -> StepGraph:
         for name in _ids(number):
             if name in ended and not ended[name].is_done:
                 problem = ended[name].problem
-                outcome = fallen_short(achieved, Shortfall.STEP_FAILED, step=name, problem=problem)
+                outcome = conclude_without_result(achieved, Shortfall.STEP_FAILED, step=name, problem=problem)
     nodes = [node for number in numbers for node in _iteration(asked, number, iterations, ended)]
     return StepGraph(nodes, outcome, achieved)
 
@@ -377,9 +377,9 @@ def _hierarchical(asked: AskedStrategy, ended: Endings) -> StepGraph:
     last = asked.role_order(_JOIN, "lead", "join", "joining", tuple(results))
     if not parts:
         problem = next((ended[name].problem for name in _SPLITS if name in ended and not ended[name].is_done), problem)
-        outcome = fallen_short(achieved, Shortfall.NOT_SPLIT, problem=problem)
+        outcome = conclude_without_result(achieved, Shortfall.NOT_SPLIT, problem=problem)
     elif _JOIN not in ended:
-        outcome = fallen_short(achieved, Shortfall.ALL_FAILED, parts="parts")
+        outcome = conclude_without_result(achieved, Shortfall.ALL_FAILED, parts="parts")
     else:
         outcome = _concluded(_JOIN, "the lead", ended, achieved)
     nodes = [*_splitting(asked, problem, ended, is_split=bool(parts)), *map(StepNode, orders)]

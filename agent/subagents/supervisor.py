@@ -20,7 +20,7 @@ from agent.concurrency import Deadline
 from agent.subagents import protocol
 from agent.subagents.confinement import restrain_process
 from agent.subagents.sandbox import ChildSandbox, SandboxedProcess
-from agent.tools.exec.processes import descendants, footprint, reaped, undisturbed
+from agent.tools.exec.processes import descendants, footprint, reaped, run_to_end
 from agent.tools.exec.sandbox import FolderAllowance, Output
 from agent.tools.files.quota import HOME_QUOTA, Share
 from agent.tools.tool import AllotmentSpent
@@ -413,7 +413,7 @@ class Supervisor:
                 done |= new
             ending = await _until_over(exchange, order.limit_s)
         finally:
-            await undisturbed(lambda: self._end(held, exchange, task_id))
+            await run_to_end(lambda: self._end(held, exchange, task_id))
         return aged(ending, exchange.ready_ms)
 
     async def _end(self, held: SandboxedProcess, exchange: Exchange, task_id: str) -> None:

@@ -48,7 +48,7 @@ class BackfillQueue:
         for room in rooms:
             self._due_s[room] = 0.0
 
-    def hurry(self, room: str) -> None:
+    def put_first(self, room: str) -> None:
         """Read this room next because somebody in it is talking and waits, unless it has just failed."""
         self._due_s.move_to_end(room, last=False)
 
@@ -171,7 +171,7 @@ class ReadCursors:
         if not self._ahead or self._order.key(message_id) > self._order.key(self._ahead):
             self._ahead = message_id
 
-    def fall_back(self, place: str, message_id: str) -> None:
+    def move_back(self, place: str, message_id: str) -> None:
         """Move the cursor back: the message was heard but is not on the bus, so the place is read again from
         before it."""
         known = self._places.get(place)
@@ -302,11 +302,11 @@ class Listener(Generic[RawT]):
             self._leave_to_history(waiting)
             self._leave_all_to_history()
             return waiting.taken
-        self._line_up(waiting)
+        self._insert(waiting)
         self._live.set()
         return waiting.taken
 
-    def _line_up(self, waiting: _Waiting[RawT]) -> None:
+    def _insert(self, waiting: _Waiting[RawT]) -> None:
         """Insert the message after all others, but before the messages of its place that were said later: several
         connections bring messages in no order."""
         message, at = waiting.message, len(self._waiting)
@@ -319,7 +319,7 @@ class Listener(Generic[RawT]):
             at = index
         self._waiting.insert(at, waiting)
 
-    def lost_touch(self) -> None:
+    def note_gap(self) -> None:
         """Read history first from here on, since messages may have been missed."""
         self._has_gap = True
         self._gaps += 1
@@ -339,7 +339,7 @@ class Listener(Generic[RawT]):
         try:
             await first_to_end(self._take_live(), self._catch_up(), self._keep_cursors())
         finally:
-            self.lost_touch()
+            self.note_gap()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LAST_WORD_S):
                     await self._save()
@@ -389,7 +389,7 @@ class Listener(Generic[RawT]):
             self._backfill.add((room,))
             self._lag.set()
         if room not in self._held:
-            self._backfill.hurry(room)
+            self._backfill.put_first(room)
         self._held.setdefault(room, []).append(waiting)
 
     async def _take(self, waiting: _Waiting[RawT]) -> IntakeOutcome | None:
@@ -405,7 +405,7 @@ class Listener(Generic[RawT]):
         """Leave the message to the history of its room, which is read again from before this message."""
         message = waiting.message
         if message.message_id:
-            self._cursors.fall_back(message.place, message.message_id)
+            self._cursors.move_back(message.place, message.message_id)
             if message.room not in self._backfill:
                 self._backfill.add((message.room,))
                 self._backfill.postpone(message.room, self._now_s())
@@ -428,7 +428,7 @@ class Listener(Generic[RawT]):
             if now_s >= self._look_at_s:
                 self._look_at_shared(now_s)
             if self._has_gap:
-                await self._look_around(backoff)
+                await self._find_rooms(backoff)
             elif (room := self._backfill.next(now_s)) is not None:
                 await self._read(room, backoff)
             else:
@@ -447,12 +447,12 @@ class Listener(Generic[RawT]):
         self._look_at_s = now_s + SHARED_LOOK_EVERY_S
         if now_s >= self._shared_until_s:
             self._look_at_s = float("inf")
-            self.lost_touch()
+            self.note_gap()
             return
         recent = list(dict.fromkeys(room_of(place) for place in reversed(self._cursors.places)))[:SHARED_ROOMS_MAX]
         self._backfill.add(room for room in recent if room not in self._backfill)
 
-    async def _look_around(self, backoff: Backoff) -> None:
+    async def _find_rooms(self, backoff: Backoff) -> None:
         """Ask which rooms may lag. Until that is known, nothing new is taken from any of them."""
         gaps = self._gaps
         try:

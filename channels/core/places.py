@@ -95,7 +95,7 @@ class PlaceTrackingHandler:
 
     async def _seen(self, incoming: Incoming) -> Incoming:
         if incoming.is_addressed:
-            await self._places.revive(f"{self._adapter.account}:{incoming.address.lane}")
+            await self._places.mark_alive(f"{self._adapter.account}:{incoming.address.lane}")
         return replace(incoming, place=await self._first_place(incoming.place))
 
     async def _first_place(self, place: tuple[str, ...]) -> tuple[str, ...]:

@@ -153,7 +153,9 @@ class DeliveryHealth:
                 await with_bus(lambda: places.note_move(adapter.name, old, new))
             case AddressDead():
                 reason = self._scrubber.scrub(str(error))
-                met = await with_bus(lambda: places.bury(adapter.account, place_of(adapter, address), reason=reason))
+                met = await with_bus(
+                    lambda: places.mark_dead(adapter.account, place_of(adapter, address), reason=reason)
+                )
                 if met >= REFUSALS_MAX:
                     log.error("%s: %d places refused us lately, so sends pause", adapter.name, met)
                     await self._pause(address, REFUSED_PAUSE_S, is_global=True)

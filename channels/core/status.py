@@ -67,7 +67,7 @@ class StatusDelivery:
         entry = DeliveryEntry(pending, self.adapter.name, self.bus, self.scrubber, self.clock, self.backoff)
         if is_overtaken or _left_s(entry) <= 0:  # else it is read when it is opened
             await entry.look()
-        outcome = self._foregone(entry, is_overtaken=is_overtaken) or await self._tried(entry)
+        outcome = self._ending_without_attempt(entry, is_overtaken=is_overtaken) or await self._tried(entry)
         if isinstance(outcome, _Ending):
             if outcome.state is not DeliveryState.SENT:
                 log.info("%s: status line %s is left out: %s", self.adapter.name, entry.reply.id, outcome.reason)
@@ -75,7 +75,7 @@ class StatusDelivery:
             return None
         return Postponed(replace(pending, record=entry.record), outcome)
 
-    def _foregone(self, entry: DeliveryEntry, *, is_overtaken: bool) -> _Ending | None:
+    def _ending_without_attempt(self, entry: DeliveryEntry, *, is_overtaken: bool) -> _Ending | None:
         """Return the ending of an entry that needs no attempt."""
         if entry.record.state in _ENDED:
             return _Ending(entry.record.state, entry.record.reason)
@@ -104,8 +104,8 @@ class StatusDelivery:
             opened = await self.sender.open(entry, address, texts=len(chunks), urgency=Urgency.EDIT)
         except NoSpareBudget:
             return CROWDED_PAUSE_S
-        if not entry.has_begun and (foregone := self._foregone(entry, is_overtaken=False)):
-            return foregone
+        if not entry.has_begun and (ending := self._ending_without_attempt(entry, is_overtaken=False)):
+            return ending
         if opened.dead_because:
             return _Ending(DeliveryState.FAILED, f"not tried, because of an earlier refusal: {opened.dead_because}")
         entry.record = replace(entry.record, chunks=len(chunks))
@@ -198,7 +198,7 @@ class TitleDelivery:
         come to its end, the receipt is written. Raises `Abandoned`, `TakenOver`."""
         entry = DeliveryEntry(pending, self.adapter.name, self.bus, self.scrubber, self.clock, self.backoff)
         await entry.look()
-        outcome = self._foregone(entry, is_overtaken=is_overtaken) or await self._tried(entry)
+        outcome = self._ending_without_attempt(entry, is_overtaken=is_overtaken) or await self._tried(entry)
         if isinstance(outcome, float):
             return Postponed(replace(pending, record=entry.record), outcome)
         state, reason = outcome
@@ -207,7 +207,7 @@ class TitleDelivery:
         await entry.finish(state, reason=reason)
         return None
 
-    def _foregone(self, entry: DeliveryEntry, *, is_overtaken: bool) -> _TitleEnding | None:
+    def _ending_without_attempt(self, entry: DeliveryEntry, *, is_overtaken: bool) -> _TitleEnding | None:
         """Return the ending of an entry that needs no attempt."""
         if entry.record.state in _ENDED:
             return entry.record.state, entry.record.reason

@@ -58,7 +58,7 @@ def commands() -> list[Json]:
 
 def say_the_same(known: Iterable[Mapping[str, Any]], wanted: Iterable[Mapping[str, Any]]) -> bool:
     """Tell whether the registered commands are the wanted ones, in any order."""
-    return _essences(known) == _essences(wanted)
+    return _comparable_all(known) == _comparable_all(wanted)
 
 
 def option_name(argument: str) -> str:
@@ -105,11 +105,11 @@ def _localized(say: Callable[[Language], str]) -> dict[str, str]:
     return {locale: say(language) for language, locales in LOCALES.items() for locale in locales}
 
 
-def _essences(commands: Iterable[Mapping[str, Any]]) -> Sequence[Json]:
-    return sorted((_essence(command) for command in commands), key=lambda essence: str(essence["name"]))
+def _comparable_all(commands: Iterable[Mapping[str, Any]]) -> Sequence[Json]:
+    return sorted((_comparable(command) for command in commands), key=lambda kept: str(kept["name"]))
 
 
-def _essence(command: Mapping[str, Any]) -> Json:
+def _comparable(command: Mapping[str, Any]) -> Json:
     """Keep the fields of a command that we chose. An absent field gets the value that its absence means."""
     options = command.get("options") or []
     return {

@@ -350,7 +350,7 @@ class _Events:
     def began(self, shard_id: int) -> None:
         """Note a further session that is no resume: messages in between are in the history only."""
         if self.listener is not None and shard_id in self._begun:
-            self.listener.lost_touch()
+            self.listener.note_gap()
         self._begun.add(shard_id)
 
 

@@ -424,7 +424,7 @@ class DiscordPresses(_Heard):
             await self._await_answer(interaction, press)
             return
         await interaction.response.defer()
-        await _whisper(interaction, await self.handler.told(press) if word is None else word)
+        await _tell_privately(interaction, await self.handler.told(press) if word is None else word)
 
     async def _await_answer(self, interaction: discord.Interaction, press: Incoming) -> None:
         """Fill a message that only the person who pressed sees: with the answer, by the link, or with the reason why
@@ -436,7 +436,7 @@ class DiscordPresses(_Heard):
             await change(hook_of(interaction.client, interaction.token), ORIGINAL, first.content, None)
 
 
-async def _whisper(interaction: discord.Interaction, word: CleanText) -> None:
+async def _tell_privately(interaction: discord.Interaction, word: CleanText) -> None:
     for chunk in render(word):
         await interaction.followup.send(
             chunk.content, ephemeral=True, suppress_embeds=True, allowed_mentions=discord.AllowedMentions.none()

@@ -19,9 +19,9 @@ from channels.markdown.layout import (
     TextLine,
     fit_tables,
     lay_out,
+    line_text,
     linked_text,
     spans,
-    weave,
 )
 from channels.markdown.parse import parse
 from channels.markdown.tree import Blocks, Mark, TextRun, plain_text
@@ -113,14 +113,14 @@ def _written(line: TextLine) -> Iterator[str]:
         for text in [f"```{fence.language}", *body.split("\n"), "```"]:
             yield prefix + text
     elif 0 < line.level <= HEADING_LEVEL_MAX and not line.lead:
-        yield f"{prefix}{'#' * line.level} {_woven(line, frozenset())}"
+        yield f"{prefix}{'#' * line.level} {_line_text(line, frozenset())}"
     else:
-        yield prefix + line.lead + _woven(line, frozenset({Mark.BOLD}) if line.level else frozenset())
+        yield prefix + line.lead + _line_text(line, frozenset({Mark.BOLD}) if line.level else frozenset())
 
 
-def _woven(line: TextLine, more: frozenset[Mark]) -> str:
+def _line_text(line: TextLine, more: frozenset[Mark]) -> str:
     pieces = [piece for index, span in enumerate(spans(line.runs)) for piece in _pieces(span, more, is_first=not index)]
-    return weave(pieces, _SIGNS, needs_border=_never)
+    return line_text(pieces, _SIGNS, needs_border=_never)
 
 
 def _never(_char: str) -> bool:
@@ -160,7 +160,7 @@ def _label(span: Sequence[TextRun], outer: frozenset[Mark]) -> str:
         else Piece(_literal(run.text), run.marks - outer)
         for run in span
     )
-    return weave(inner, _SIGNS, needs_border=_never)
+    return line_text(inner, _SIGNS, needs_border=_never)
 
 
 def _literal(text: str, *, is_line_start: bool = False) -> str:

@@ -115,7 +115,7 @@ class Make(Protocol):
 PARTS: Final[dict[str, Make]] = {"telegram": telegram, "discord": discord, "slack": slack}
 
 
-def furnish(stage: Stage) -> dict[str, str]:
+def populate(stage: Stage) -> dict[str, str]:
     """Add people, a group and a thread in it, so that there is somebody to be; return their roles by session key."""
     people = {stage.add_person(name): role for name, role in PEOPLE.items()}
     group = stage.add_place(PlaceKind.GROUP, "Garden club")
@@ -162,7 +162,7 @@ async def run(port: int, *, is_limited: bool, calls: Mapping[str, str], plugins:
     that are not ours, each with a function `emulate`. Raises `OSError` when the port is taken."""
     makes = PARTS | {name: import_module(module).emulate for name, module in plugins.items()}
     parts = {name: make(is_limited=is_limited) for name, make in makes.items()}
-    roles = {key: role for part in parts.values() for key, role in furnish(part.emulator).items()}
+    roles = {key: role for part in parts.values() for key, role in populate(part.emulator).items()}
     admin_url, orders = os.environ.get(ADMIN_URL, ""), OrderLines()
     admin = AdminApi(admin_url, os.environ.get(ADMIN_TOKEN, "")) if admin_url else None
     installation = Installation(admin, **json.loads(os.environ.get(DEMO, "{}")), give=orders.give)

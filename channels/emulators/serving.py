@@ -227,7 +227,7 @@ class _Http(H11Protocol):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.app = _severable(self.app, lambda: self.transport.abort())
+        self.app = _with_cut(self.app, lambda: self.transport.abort())
 
     def connection_made(self, transport: Any) -> None:
         is_half_dead = cast("_Config", self.config).is_half_dead
@@ -243,7 +243,7 @@ class _Websocket(WebSocketsSansIOProtocol):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.app = _severable(self.app, lambda: self.transport.abort())
+        self.app = _with_cut(self.app, lambda: self.transport.abort())
 
     def data_received(self, data: bytes) -> None:
         if not _line(self).loses_bytes():
@@ -261,7 +261,7 @@ def _line(protocol: Any) -> LossyTransport:
     return cast("LossyTransport", protocol.transport)
 
 
-def _severable(app: Any, cut: Cut) -> Any:
+def _with_cut(app: Any, cut: Cut) -> Any:
     async def severable(scope: Scope, receive: Receive, send: Send) -> None:
         offer_cut(scope, cut)
         await app(scope, receive, send)

@@ -79,7 +79,7 @@ def bolt_app(client: AsyncWebClient, me: SlackIdentity, hear: Hear) -> AsyncApp:
     return app
 
 
-def legible(body: Raw) -> AsyncBoltRequest | None:
+def readable_request(body: Raw) -> AsyncBoltRequest | None:
     """Return the request of a body that was read; None for a form that Bolt, and so nobody here, can read."""
     if not isinstance(body.get("event", {}), Mapping):
         return None
@@ -93,7 +93,7 @@ class Handler(AsyncSocketModeHandler):
     """Bolt's own handler, except that it acknowledges what nobody can read: Slack would bring it three times more."""
 
     async def handle(self, client: SocketModeClient, req: SocketModeRequest) -> None:  # type: ignore[override]
-        if legible(req.payload) is None:
+        if readable_request(req.payload) is None:
             await send_async_response(client, req, BoltResponse(status=200), time())
         else:
             await super().handle(client, req)
@@ -188,15 +188,15 @@ class EventsWebhook:
         self._secret = signing_secret
         self._clock = clock
         self._app: AsyncApp | None = None
-        self._lost_touch: Callable[[], None] = lambda: None
+        self._note_gap: Callable[[], None] = lambda: None
         self._heard: OrderedDict[str, None] = OrderedDict()
         self._looked_back_at_s = float("-inf")
         self._called_at_s = clock.monotonic_s()
 
     @contextlib.contextmanager
-    def open(self, app: AsyncApp, lost_touch: Callable[[], None]) -> Iterator[None]:
+    def open(self, app: AsyncApp, note_gap: Callable[[], None]) -> Iterator[None]:
         """Take requests inside the context; outside of it Slack is asked to come again."""
-        self._app, self._lost_touch = app, lost_touch
+        self._app, self._note_gap = app, note_gap
         try:
             yield
         finally:
@@ -231,7 +231,7 @@ class EventsWebhook:
             return WebhookAnswer(200, text(fields.get("challenge")))
         if "ssl_check" in fields:
             return WebhookAnswer()
-        request = legible(fields)
+        request = readable_request(fields)
         if request is None:
             return WebhookAnswer(400)
         if self._app is None:
@@ -264,7 +264,7 @@ class EventsWebhook:
         if now_s - self._looked_back_at_s > limits.LOOK_BACK_EVERY_S:
             self._looked_back_at_s = now_s
             log.info("slack: some requests may not have reached us; what was missed is read back")
-            self._lost_touch()
+            self._note_gap()
 
 
 def _fields(words: str, content_type: str) -> Raw:
@@ -336,7 +336,7 @@ class _Link:
 
 @dataclass(eq=False, repr=False)
 class SlackSockets:
-    """The connections of one app. `lost_touch` is called when something may have been said that none of them heard;
+    """The connections of one app. `note_gap` is called when something may have been said that none of them heard;
     `tell` is told the state, `share` whether Slack counts more connections than ours."""
 
     client: AsyncWebClient
@@ -345,7 +345,7 @@ class SlackSockets:
     app_token: str
     connections: int
     timeouts: SocketTimeouts
-    lost_touch: Callable[[], None]
+    note_gap: Callable[[], None]
     share: Callable[[bool], None]
     tell: Callable[[str], None]
     _listening: set[int] = field(init=False, default_factory=set)  # the links whose sockets are known to be well
@@ -404,7 +404,7 @@ class SlackSockets:
         listened."""
         others = self._listening - {id(link)}
         if link.has_greeted and not (link.is_announced and others):
-            self.lost_touch()
+            self.note_gap()
         self._listening.add(id(link))
         count = hello.get("num_connections")
         self.share(isinstance(count, int) and count > len(self._listening))

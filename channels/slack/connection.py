@@ -360,7 +360,7 @@ class SlackConnection(PlatformConnection):
     async def _take_in(self, client: AsyncWebClient, app: AsyncApp, listener: Listener[Raw]) -> None:
         """Take what Slack brings, over sockets or by HTTP. Raises `CredentialsRejected`."""
         if self._events is not None:
-            with self._events.open(app, listener.lost_touch):
+            with self._events.open(app, listener.note_gap):
                 await first_to_end(listener.run(), self._events.keep(client, self._tell))
             return
         sockets = SlackSockets(
@@ -369,7 +369,7 @@ class SlackConnection(PlatformConnection):
             app_token=self._endpoint.app_token,
             connections=self._endpoint.connections,
             timeouts=self._timeouts,
-            lost_touch=listener.lost_touch,
+            note_gap=listener.note_gap,
             share=listener.share,
             tell=self._tell,
         )

@@ -25,9 +25,9 @@ from channels.markdown.layout import (
     TextLine,
     fit_tables,
     lay_out,
+    line_text,
     linked_text,
     spans,
-    weave,
 )
 from channels.markdown.parse import URL_CHARS_MAX, parse
 from channels.markdown.tree import Blocks, Fence, Mark, TextRun, plain_text
@@ -50,7 +50,7 @@ def streamable(text: str) -> str:
     return _CALL.sub("&lt;", text)
 
 
-def leads_away(markdown: str) -> bool:
+def has_link(markdown: str) -> bool:
     """Tell whether Slack may take anything in it for a link, in any notation of the signs."""
     return _LINK.search(unescape(markdown).replace("\\", "")) is not None
 
@@ -154,7 +154,7 @@ def _written(line: TextLine) -> Iterator[str]:
     prefix = "> " if line.is_quoted else ""
     more = frozenset({Mark.BOLD}) if line.level else frozenset[Mark]()
     pieces = [_piece(span, more, is_first=not index) for index, span in enumerate(spans(line.runs))]
-    yield prefix + line.lead + weave(pieces, _SIGNS, needs_border=_is_word)
+    yield prefix + line.lead + line_text(pieces, _SIGNS, needs_border=_is_word)
 
 
 def _fence_lines(fence: Fence) -> Iterator[str]:

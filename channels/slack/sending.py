@@ -33,7 +33,7 @@ from channels.slack.errors import (
     opening_error,
 )
 from channels.slack.normalize import SlackIdentity, SlackTarget
-from channels.slack.render import SlackChunk, blocks_of, continuation, leads_away, settled
+from channels.slack.render import SlackChunk, blocks_of, continuation, has_link, settled
 from gateway.bus.places import Places
 from gateway.contracts import errors
 from gateway.contracts.ports import Clock
@@ -453,4 +453,4 @@ class SlackStreams:
 
 def _may_grow(chunk: SlackChunk) -> bool:
     """Tell whether a stream may show the chunk."""
-    return bool(chunk.source) and not leads_away(chunk.source)
+    return bool(chunk.source) and not has_link(chunk.source)

@@ -21,13 +21,13 @@ class Places:
     def _shard_of(self, name: str) -> Shard:
         return self._shards.named(name.partition(":")[0])
 
-    async def bury(self, account: str, place: str, *, reason: str) -> int:
+    async def mark_dead(self, account: str, place: str, *, reason: str) -> int:
         """Remember that a place takes nothing any more; how many refusals the account met lately."""
         shard = self._shard_of(account)
         keys = (shard.keys.grave(place), shard.keys.refusals(account))
         return int(await shard.run_script("bury_place", keys, (reason[:ERROR_CHARS_MAX] or "refused",)))
 
-    async def revive(self, place: str) -> None:
+    async def mark_alive(self, place: str) -> None:
         """Somebody spoke there: it may be written to again."""
         shard = self._shard_of(place)
         await shard.line.call("DEL", shard.keys.grave(place))

@@ -148,7 +148,7 @@ class Server:
 
     def line_client(self, node: ServerNode | None = None) -> Redis:
         """A client for ordered lines, each of which needs one connection; it loads the scripts on each."""
-        return self._client(node, socket_timeout=COMMAND_TIMEOUT_S, redis_connect_func=_greet)
+        return self._client(node, socket_timeout=COMMAND_TIMEOUT_S, redis_connect_func=_shake_hands)
 
     def pool_client(self, node: ServerNode | None = None) -> Redis:
         """A client for reads that block up to `BUS_WAIT_MAX_S`, each on a connection of its own."""
@@ -222,7 +222,7 @@ def _usable(make: Callable[[], _T]) -> _T:
         raise ConfigError(f"redis.url cannot be used: wrong value of an option ({type(error).__name__})") from None
 
 
-async def _greet(connection: Connection) -> None:
+async def _shake_hands(connection: Connection) -> None:
     """Handshake, then load every script: one answered late could let a later message overtake."""
     await connection.on_connect()
     scripts = all_scripts()

@@ -357,7 +357,7 @@ class BoardStore(Aggregate):
     """Show what sub-agents do, and say what is to be told of it. Raises `StoreUnavailable`."""
 
     @write
-    def disown(self, connection: Connection, key: SessionKey, turn_id: str) -> None:
+    def cancel_silently(self, connection: Connection, key: SessionKey, turn_id: str) -> None:
         """End what this turn of `key` has asked for, and tell nobody: the turn begins anew, or was taken back."""
         lock_lane(connection, str(key))
         forget_turn(connection, turn_id)

@@ -136,7 +136,7 @@ _UNNAME: Final = (
 )
 
 
-def belongings(connection: Connection, owner: SessionKey) -> dict[str, list[dict[str, Any]]]:
+def personal_data(connection: Connection, owner: SessionKey) -> dict[str, list[dict[str, Any]]]:
     """Return what is kept of a person, whichever end is named: rows by the name of their table."""
     ends = ends_of(connection, owner)
     return {
@@ -251,7 +251,7 @@ class PeopleStore(Aggregate):
         """Write all that is kept of an owner as one JSON document: rows by the name of their table. What was undone
         says so. Every text leaves through `clean` once more: it was clean by what was known when it was kept."""
         now_ms = self.clock.now_ms()
-        document = {"owner": str(owner), "exported_at_ms": now_ms, **belongings(connection, owner)}
+        document = {"owner": str(owner), "exported_at_ms": now_ms, **personal_data(connection, owner)}
         return json.dumps(each_text(document, clean), ensure_ascii=False, indent=1).encode()
 
     @read

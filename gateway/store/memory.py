@@ -35,11 +35,11 @@ from gateway.store.search import (
     fact_terms,
     from_vector,
     fused,
-    likenesses,
     normalised,
     query_terms,
     ranked,
     say_the_same,
+    similarities,
     telling_terms,
     to_vector,
 )
@@ -116,7 +116,7 @@ def _by_words(connection: Connection, asking: Values, terms: Sequence[str], *, s
 
 def _alike(connection: Connection, asking: Values, near: Embedding) -> dict[int, tuple[float, float]]:
     rows = connection.execute(_VECTORS, asking | {"model": near.model}).all()
-    return likenesses(near.vector, [(row.id, row.vector) for row in rows])
+    return similarities(near.vector, [(row.id, row.vector) for row in rows])
 
 
 # --- what a model is always to know
@@ -178,7 +178,7 @@ _REWRITE: Final = (
 _DROP: Final = delete(facts).where(_IS_OWNERS, facts.c.id == bindparam("fact_id"))
 
 
-def _twin(
+def _same_fact(
     connection: Connection, owner: str, place: str, text: CleanText, embedding: Embedding | None
 ) -> Row[Any] | None:
     for row in connection.execute(_OF_PLACE, {"whose": owner, "here": place}).all():
@@ -327,7 +327,7 @@ class MemoryStore(Aggregate):
         gone = self._deleted(connection, key, instead_of)
         replaced = tuple(to_fact(row) for row in gone)
         former = "\n".join(filter(None, (_former(fact, text) for fact in replaced)))
-        twin = _twin(connection, owner, place, text, embedding)
+        twin = _same_fact(connection, owner, place, text, embedding)
         if twin is not None:
             fact = _reword(
                 connection, twin, text, origin, embedding, helps_with=helps_with, former=former, now_ms=now_ms

@@ -22,7 +22,7 @@ from gateway.contracts.messages import CleanText
 from gateway.contracts.sessions import EntryKind, Role
 from gateway.store.accounts import is_of_person
 from gateway.store.engine import Connection, Values, insert_new
-from gateway.store.search import Search, fact_terms, from_vector, fused, likenesses, normalised, ranked
+from gateway.store.search import Search, fact_terms, from_vector, fused, normalised, ranked, similarities
 from gateway.store.tables import boundaries, entries, lanes, passages, sessions
 
 _HOUR_MS: Final = 3_600_000
@@ -196,7 +196,7 @@ def matching(
     by_meaning: list[int] = []
     if near is not None:
         kept = connection.execute(_VECTORS, parameters | {"model": near.model}).all()
-        alike = likenesses(near.vector, [(row.id, row.vector) for row in kept])
+        alike = similarities(near.vector, [(row.id, row.vector) for row in kept])
         by_meaning = [id_ for id_, (_, above) in alike.items() if above >= limits.STANDS_OUT]
     ids = fused(by_words, by_meaning)[: limit * _SPARE]
     if not ids:

@@ -261,7 +261,7 @@ def fused(*rankings: Sequence[H]) -> list[H]:
 # 0.2. So a cosine is measured by those of the same question with everything else that somebody keeps.
 
 
-def likenesses(near: Vector, kept: Sequence[tuple[H, bytes]]) -> dict[H, tuple[float, float]]:
+def similarities(near: Vector, kept: Sequence[tuple[H, bytes]]) -> dict[H, tuple[float, float]]:
     """Return for each of `kept`, given with its vector, the cosine with `near`, and by how many standard deviations it
     is above the mean of all (0 where they do not differ); the highest first. Vectors of another size are left out."""
     wanted = unit(near)

@@ -349,7 +349,9 @@ class TranscriptStore(Aggregate):
         return stored
 
     @write_unsynced  # the answer that comes instead is; until then the bus has the /retry
-    def retake(self, connection: Connection, session_id: str, *, fence: int, key: SessionKey) -> Sequence[Entry]:
+    def take_for_retry(
+        self, connection: Connection, session_id: str, *, fence: int, key: SessionKey
+    ) -> Sequence[Entry]:
         """Take, for /retry (guarded by the fence), of the newest thing the user said all that was answered out of view.
         Returns the user entries, in order; empty if the user has said nothing yet."""
         guard(connection, key, fence)

@@ -594,7 +594,7 @@ class TurnStore(Aggregate):
         return append(connection, key, session_id, said, now_ms=now_ms)[1]
 
     @write_unsynced  # as with `begin`
-    def retell(
+    def replace_texts(
         self, connection: Connection, *, turn_id: str, key: SessionKey, fence: int, texts: Mapping[str, CleanText]
     ) -> None:
         """Change messages of the running turn, once what came along with them was looked at: from now on they say
@@ -658,7 +658,7 @@ class TurnStore(Aggregate):
         return True
 
     @write
-    def interject(self, connection: Connection, session_id: str, reply: Reply, *, note: CleanText) -> None:
+    def put_operator_message(self, connection: Connection, session_id: str, reply: Reply, *, note: CleanText) -> None:
         """Commit a message of the operator to a lane, and a note of it in its session. It takes no fence: a turn that
         runs goes on, and reads the note in the next one."""
         entry = Entry(Role.USER, note, kind=EntryKind.NOTE, created_at_ms=reply.created_at_ms)

@@ -23,10 +23,10 @@ from tests.architecture.code_stats import (
 
 LIMITS: Final = {
     "files": 370,
-    "lines": 103_525,
+    "lines": 103_560,
     "one_importer": 17.6,
     "duplicate_classes": 0,
-    "no_verb": 2.9,
+    "no_verb": 2.8,
     "forwarders": 71,
 }
 

@@ -99,10 +99,10 @@ async def test_a_look_writes_and_spends_nothing(bus: RedisBus) -> None:
 
 async def test_a_dead_place_is_not_written_to_until_somebody_speaks_there(bus: RedisBus) -> None:
     (pending,) = await taken(bus, reply(1))
-    await bus.places.bury(ACCOUNT, HERE.place, reason="blocked")
+    await bus.places.mark_dead(ACCOUNT, HERE.place, reason="blocked")
     found = await begun(bus, pending, first(pending))
     assert (found.has_begun, found.dead_because, found.is_account_unsure) == (False, "blocked", False)
-    await bus.places.revive(HERE.place)
+    await bus.places.mark_alive(HERE.place)
     assert (await begun(bus, pending, first(pending))).has_begun
     assert await tokens_left(bus) == 2
 
@@ -121,7 +121,7 @@ async def test_who_knows_all_that_begins_nevertheless(bus: RedisBus) -> None:
     """What was cut off is finished, whatever the place is said to be."""
     (pending,) = await taken(bus, reply(1))
     await begun(bus, pending, first(pending))
-    await bus.places.bury(ACCOUNT, HERE.place, reason="blocked")
+    await bus.places.mark_dead(ACCOUNT, HERE.place, reason="blocked")
     await bus.places.doubt(ACCOUNT)
     assert (await begun(bus, pending, replace(first(pending, 2), is_first=False))).has_begun
     assert (await row(bus, pending)).updated_at_ms == 2

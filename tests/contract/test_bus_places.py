@@ -15,16 +15,16 @@ PLACE = "telegram:7:-100"
 
 
 async def test_a_place_that_refused_us_is_dead_for_a_while(bus: RedisBus, raw_redis: Any) -> None:
-    await bus.places.bury(ACCOUNT, PLACE, reason="blocked")
+    await bus.places.mark_dead(ACCOUNT, PLACE, reason="blocked")
     assert 0 < raw_redis.ttl(f"{{q0}}:dead:{PLACE}") <= DEAD_PLACE_TTL_S
-    await bus.places.revive(PLACE)
+    await bus.places.mark_alive(PLACE)
     assert raw_redis.exists(f"{{q0}}:dead:{PLACE}") == 0
 
 
 async def test_the_refusals_of_an_account_are_counted_over_a_window(bus: RedisBus, raw_redis: Any) -> None:
     """It never grows longer: the window begins with its first refusal."""
-    assert [await bus.places.bury(ACCOUNT, f"{PLACE}{number}", reason="no") for number in range(3)] == [1, 2, 3]
-    assert await bus.places.bury("telegram:8", PLACE, reason="no") == 1
+    assert [await bus.places.mark_dead(ACCOUNT, f"{PLACE}{number}", reason="no") for number in range(3)] == [1, 2, 3]
+    assert await bus.places.mark_dead("telegram:8", PLACE, reason="no") == 1
     assert 0 < raw_redis.ttl(f"{{q0}}:ref:{ACCOUNT}") <= REFUSALS_WINDOW_S
 
 

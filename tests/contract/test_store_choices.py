@@ -40,7 +40,7 @@ async def test_a_retake_keeps_the_users_words_and_hides_everything_since(store: 
         answer("done"),
     )
     await store.turns.commit(replace(outcome(start, "t2", messages, fence=2), entries=entries))
-    said = await store.transcript.retake(session.id, fence=2, key=ANN)
+    said = await store.transcript.take_for_retry(session.id, fence=2, key=ANN)
     assert [entry.text for entry in said] == ["second", "and third"]
     assert await view_of(store, session.id) == ["first", "re: first", "second", "and third"]
     assert [entry.is_undone for entry in await store.transcript.page(session.id)] == [False] * 4 + [True] * 4
@@ -49,20 +49,20 @@ async def test_a_retake_keeps_the_users_words_and_hides_everything_since(store: 
 async def test_a_retake_can_be_repeated(store: Store) -> None:
     """A worker that died behind it finds the same words again, also when another turn answered them since."""
     session = await talk(store, ANN, "first", number=1)
-    once = await store.transcript.retake(session.id, fence=1, key=ANN)
-    assert await store.transcript.retake(session.id, fence=1, key=ANN) == once
+    once = await store.transcript.take_for_retry(session.id, fence=1, key=ANN)
+    assert await store.transcript.take_for_retry(session.id, fence=1, key=ANN) == once
     command = [says(ANN, "/retry", id_="m2")]
     start = await store.turns.begin(turn_id="t2", key=ANN, fence=2, messages=command, now_ms=1, is_said=False)
     await store.turns.commit(outcome(start, "t2", command, fence=2, text="another"))
     assert await view_of(store, session.id) == ["first", "another"]
-    assert await store.transcript.retake(session.id, fence=2, key=ANN) == once
+    assert await store.transcript.take_for_retry(session.id, fence=2, key=ANN) == once
     assert await view_of(store, session.id) == ["first"]
 
 
 async def test_an_answer_that_was_taken_back_counts_as_no_message(store: Store) -> None:
     """Answered once more and undone, a conversation is as empty as it looks."""
     session = await talk(store, ANN, "first", number=1)
-    await store.transcript.retake(session.id, fence=1, key=ANN)
+    await store.transcript.take_for_retry(session.id, fence=1, key=ANN)
     command = [says(ANN, "/retry", id_="m2")]
     start = await store.turns.begin(turn_id="t2", key=ANN, fence=2, messages=command, now_ms=1, is_said=False)
     assert start.session.message_count == 1
@@ -74,7 +74,7 @@ async def test_a_retake_takes_a_later_summary_back(store: Store) -> None:
     session = await talk(store, ANN, "first", number=1)
     await store.transcript.append_compaction(session.id, fence=1, key=ANN, entry=summary("it began", tail_start_seq=3))
     assert await view_of(store, session.id) == ["it began"]
-    await store.transcript.retake(session.id, fence=1, key=ANN)
+    await store.transcript.take_for_retry(session.id, fence=1, key=ANN)
     assert await view_of(store, session.id) == ["first"]
 
 
@@ -82,14 +82,14 @@ async def test_a_stale_worker_retakes_nothing(store: Store) -> None:
     session = await talk(store, ANN, "first", number=1)
     await begin(store, "t2", [says(ANN, "second", id_="m2")], fence=5)
     with pytest.raises(Fenced):
-        await store.transcript.retake(session.id, fence=1, key=ANN)
+        await store.transcript.take_for_retry(session.id, fence=1, key=ANN)
 
 
 async def test_of_an_empty_session_nothing_is_retaken(store: Store) -> None:
     session = await talk(store, ANN, "first", number=1)
     fresh = await store.sessions.apply(ANN, [OpenSession()], now_ms=9)
     assert fresh.id != session.id
-    assert await store.transcript.retake(fresh.id, fence=1, key=ANN) == []
+    assert await store.transcript.take_for_retry(fresh.id, fence=1, key=ANN) == []
 
 
 async def test_a_resumed_session_is_the_current_one_again(store: Store) -> None:

@@ -84,7 +84,7 @@ async def test_schedules_that_are_to_come_stand_by_when_they_are_due(store: Stor
 async def test_what_the_operator_writes_is_committed_once_and_noted(store: Store) -> None:
     session = await talk(store, ANN, "hello", number=1)
     sent = reply(ANN, "I am Grace", id_="admin:1", turn_id="")
-    await store.turns.interject(session.id, sent, note=CleanText("[The operator wrote] I am Grace"))
+    await store.turns.put_operator_message(session.id, sent, note=CleanText("[The operator wrote] I am Grace"))
     entries = await store.transcript.page(session.id, after_seq=0, before_seq=None, limit=9)
     assert [entry.speaker for entry in entries] == ["user", "assistant", "gateway"]
     assert await store.outbox.committed("admin:1") == sent

@@ -26,7 +26,7 @@ LOOK = message("look")
 async def test_the_entry_says_what_came_along(store: Store) -> None:
     """Its words are still found: for the title, and for whoever takes the turn back."""
     session_id = await begun(store)
-    await store.turns.retell(turn_id="t1", key=ANN, fence=1, texts={LOOK.id: TOLD})
+    await store.turns.replace_texts(turn_id="t1", key=ANN, fence=1, texts={LOOK.id: TOLD})
     (entry,) = await store.transcript.page(session_id)
     assert entry.text == TOLD
     assert await store.transcript.first_said(session_id) == "look"
@@ -36,10 +36,10 @@ async def test_the_entry_says_what_came_along(store: Store) -> None:
 
 async def test_a_turn_that_is_taken_again_finds_the_words_and_tells_them_anew(store: Store) -> None:
     session_id = await begun(store)
-    await store.turns.retell(turn_id="t1", key=ANN, fence=1, texts={LOOK.id: TOLD})
+    await store.turns.replace_texts(turn_id="t1", key=ANN, fence=1, texts={LOOK.id: TOLD})
     await begun(store, fence=2)
     assert [entry.text for entry in await store.transcript.page(session_id)] == ["look"]
-    await store.turns.retell(turn_id="t1", key=ANN, fence=2, texts={LOOK.id: TOLD})
+    await store.turns.replace_texts(turn_id="t1", key=ANN, fence=2, texts={LOOK.id: TOLD})
     (entry,) = await store.transcript.page(session_id)
     assert words_in(entry.text) == "look"
     session = await store.sessions.by_id(session_id)
@@ -51,7 +51,7 @@ async def test_whoever_lost_the_lane_tells_nothing(store: Store) -> None:
     session_id = await begun(store)
     await begun(store, fence=2)
     with pytest.raises(Fenced):
-        await store.turns.retell(turn_id="t1", key=ANN, fence=1, texts={LOOK.id: TOLD})
+        await store.turns.replace_texts(turn_id="t1", key=ANN, fence=1, texts={LOOK.id: TOLD})
     assert [entry.text for entry in await store.transcript.page(session_id)] == ["look"]
 
 
@@ -60,11 +60,13 @@ async def test_a_title_may_be_made_while_it_is_told(store: Store) -> None:
     session_id = await begun(store)
     made_of = await store.transcript.first_said(session_id)
     assert made_of is not None
-    await store.turns.retell(turn_id="t1", key=ANN, fence=1, texts={LOOK.id: TOLD})
+    await store.turns.replace_texts(turn_id="t1", key=ANN, fence=1, texts={LOOK.id: TOLD})
     assert await store.transcript.set_title_if_untitled(session_id, CleanText("A look"), made_of=made_of)
 
 
 async def test_files_alone_are_no_first_words(store: Store) -> None:
     session_id = await begun(store)
-    await store.turns.retell(turn_id="t1", key=ANN, fence=1, texts={LOOK.id: CleanText(TOLD.removesuffix("\n\nlook"))})
+    await store.turns.replace_texts(
+        turn_id="t1", key=ANN, fence=1, texts={LOOK.id: CleanText(TOLD.removesuffix("\n\nlook"))}
+    )
     assert await store.transcript.first_said(session_id) is None

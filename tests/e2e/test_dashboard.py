@@ -22,7 +22,7 @@ from tests.contract.store_samples import ANN, BOB, begin, note, outcome, reply, 
 from tests.contract.subtask_samples import conversation, opened, started
 from tests.parts.browsing import CONTRAST, DESK, PHONE, browser
 from tests.parts.desks import TOKEN, Office, office, sign_in
-from tests.parts.operator_api import bury
+from tests.parts.operator_api import make_dead_letter
 
 __all__ = ["browser"]
 
@@ -238,7 +238,7 @@ async def test_a_message_is_followed_hop_by_hop_from_wherever_its_id_stands(page
 
 
 async def test_a_dead_letter_leads_to_its_trace(page: Page, desk: Office) -> None:
-    await bury(desk.bus, replace(says(BOB, "poison 1", id_="slack:T1:1"), received_at_ms=1))
+    await make_dead_letter(desk.bus, replace(says(BOB, "poison 1", id_="slack:T1:1"), received_at_ms=1))
     await page.goto("/queue")
     letter = page.get_by_role("table", name="Dead letters").locator("tbody tr")
     await reads_well(page)

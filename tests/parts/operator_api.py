@@ -114,7 +114,7 @@ async def signed_in(client: httpx.AsyncClient) -> tuple[str, str]:
     return found[1], answer.headers["set-cookie"]
 
 
-async def bury(bus: RedisBus, poison: InboundMessage) -> None:
+async def make_dead_letter(bus: RedisBus, poison: InboundMessage) -> None:
     """A message whose only run fails."""
     await bus.intake.enqueue(poison)
     await bus.lanes.register("w1", lease_ttl_s=60)

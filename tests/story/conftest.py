@@ -18,7 +18,7 @@ _found: Final[dict[tuple[str, ...], Any]] = {}
 
 @pytest.fixture(autouse=True)
 def _sandboxes_are_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    try_program, try_child = programs._complaint, children._tried
+    try_program, try_child = programs._probe_failure, children._tried
 
     async def try_program_once(sandbox: programs.Sandbox) -> str | None:
         tried = ("program", sandbox._bwrap, *sandbox._arguments)
@@ -35,5 +35,5 @@ def _sandboxes_are_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
         return found
 
     monkeypatch.setattr(compileall, "compile_dir", _compile_once)
-    monkeypatch.setattr(programs, "_complaint", try_program_once)
+    monkeypatch.setattr(programs, "_probe_failure", try_program_once)
     monkeypatch.setattr(children, "_tried", try_child_once)

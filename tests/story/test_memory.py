@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, Executable, update
 
-from agent.features.accounts import belongings_commands
+from agent.features.accounts import personal_data_commands
 from agent.features.commands import CommandReply, CommandRequest
 from agent.models.requests import always
 from agent.tools.policy import EVERYTHING
@@ -253,7 +253,7 @@ async def test_an_export_holds_all_places_of_one_person_and_nobody_else(agent: A
     await agent.ask("remember I like tea", ANNA)
     await agent.ask("the canary of the group", ANNA_IN_GROUP)
     await agent.ask("the canary of ben", BEN)
-    (row,) = belongings_commands(agent.store.people, Scrubber())
+    (row,) = personal_data_commands(agent.store.people, Scrubber())
     session = await agent.store.sessions.current(SessionKey.parse(ANNA))
     assert session is not None
     asked = CommandRequest("", message("/export", ANNA), session, GrantRole.MEMBER, 1, always, EVERYTHING)
@@ -275,7 +275,7 @@ async def test_in_a_shared_place_everybody_gets_own_words_and_their_answers(agen
     answer = agent.replies[-1]
     assert answer.text == "Here is what you said in this place, and what I answered. What others said is left out."
     assert [file.name for file in answer.files] == ["trivet-export.json"]
-    (row,) = belongings_commands(agent.store.people, Scrubber())
+    (row,) = personal_data_commands(agent.store.people, Scrubber())
     session = await agent.store.sessions.current(SessionKey.parse(SHARED))
     assert session is not None
     for person, own, others in (("1", "cat", "bird"), ("2", "bird", "cat"), ("3", "left out", "has a")):

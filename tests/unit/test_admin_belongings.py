@@ -16,7 +16,7 @@ from gateway.contracts.sessions import Grant, GrantRole
 from gateway.store import Store
 from tests.parts.keepers import keeper_of
 from tests.parts.nursery import never, nursery
-from tests.parts.operator_api import ADA, HEADERS, app_of, bury, client_of, converse, message
+from tests.parts.operator_api import ADA, HEADERS, app_of, client_of, converse, make_dead_letter, message
 from tests.parts.waiting import until
 
 
@@ -77,7 +77,7 @@ async def test_the_dead_letters_of_an_erased_user_go_with_him(admin: httpx.Async
     """They hold his words, and nothing else would ever take them away; those of others stay."""
     ben = SessionKey("telegram", "2")
     for number, key in enumerate((ADA, SessionKey("telegram", "1", ("-100",)), ben), 1):
-        await bury(bus, message(key, number, "poison"))
+        await make_dead_letter(bus, message(key, number, "poison"))
     erased = (await admin.delete("/api/v1/users/telegram:1")).json()
     assert erased["rows"] == {"dead_letters": 2}
     assert [letter.message and letter.message.key for letter in await bus.operator.dead_letters(10)] == [ben]

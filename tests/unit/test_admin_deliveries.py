@@ -12,7 +12,7 @@ from gateway.bus.bus import RedisBus
 from gateway.contracts.messages import DeliveryState, Receipt, Reply, ReplyKind
 from gateway.contracts.sessions import TurnCommit, TurnState
 from gateway.store import Store
-from tests.parts.operator_api import ADA, CHAT, CLOCK, SCRUBBER, app_of, bury, client_of, message
+from tests.parts.operator_api import ADA, CHAT, CLOCK, SCRUBBER, app_of, client_of, make_dead_letter, message
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ class TestDeliveries:
         await bus.intake.enqueue(poison)
         assert await self.names(admin, poison.id) == ["waits in its lane"]
         await bus.lanes.stop(ADA)
-        await bury(bus, message(ADA, 2, "poison"))
+        await make_dead_letter(bus, message(ADA, 2, "poison"))
         (letter,) = await bus.operator.dead_letters(10)
         assert await self.names(admin, letter.entry_id) == ["received", "dead letter"]
         dead = letter.message
@@ -103,7 +103,7 @@ class TestDeliveries:
         self, admin: httpx.AsyncClient, bus: RedisBus
     ) -> None:
         for number in (1, 2):
-            await bury(bus, message(ADA, number, f"poison {number}"))
+            await make_dead_letter(bus, message(ADA, number, f"poison {number}"))
         second, first = (await admin.get("/api/v1/dead-letters")).json()
         assert (first["message_id"], first["text"]) == ("telegram:bot:1:1", "poison 1")
         hops = [hop["name"] for hop in (await admin.get("/api/v1/trace/telegram:bot:1:1")).json()]

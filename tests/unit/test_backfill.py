@@ -328,9 +328,9 @@ class TestMarks:
     async def test_fall_back_behind_what_was_not_taken(self) -> None:
         marks = ReadCursors(MemoryBus(), "room", NUMBERS)
         marks.reach("place", "7")
-        marks.fall_back("place", "6")
+        marks.move_back("place", "6")
         assert marks.of("place") == "5"
-        marks.fall_back("place", "9")
+        marks.move_back("place", "9")
         assert marks.of("place") == "5"
 
     async def test_are_bounded(self) -> None:

@@ -400,7 +400,7 @@ class TestAPlaceThatRefusedUs:
         _, record = await delivered(adapter, reply(2), bus=bus)
         assert (adapter.sent, record.state) == ([], DeliveryState.FAILED)
         assert "blocked" in record.reason
-        await bus.revive("test:1:lane")
+        await bus.mark_alive("test:1:lane")
         _, record = await delivered(adapter, reply(3), bus=bus)
         assert record.state is DeliveryState.SENT
 

@@ -88,7 +88,9 @@ async def charged(store: Store, session: Session) -> float:
 
 async def test_the_call_is_small_cheap_and_without_tools(sqlite_store: Store, session: Session) -> None:
     model = Summarist()
-    await ladder(sqlite_store, model).climb(wanted(session, conversation(9), prior="Goal: so far", focus="the boat"))
+    await ladder(sqlite_store, model).summarize(
+        wanted(session, conversation(9), prior="Goal: so far", focus="the boat")
+    )
     (request,) = model.summaries
     assert request.purpose is UsagePurpose.COMPACTION
     assert (request.completion_tokens_max, request.temperature, request.tools) == (SUMMARY_TOKENS_MAX, 0.2, ())
@@ -105,14 +107,14 @@ async def test_the_call_is_small_cheap_and_without_tools(sqlite_store: Store, se
 async def test_notes_of_the_gateway_are_no_part_of_the_conversation(sqlite_store: Store, session: Session) -> None:
     model = Summarist()
     note = Entry(Role.USER, CleanText("<now>today</now>"), kind=EntryKind.NOTE)
-    await ladder(sqlite_store, model).climb(wanted(session, (*conversation(9), note)))
+    await ladder(sqlite_store, model).summarize(wanted(session, (*conversation(9), note)))
     assert "<now>" not in read(model)[0]
 
 
 async def test_a_summary_is_scrubbed(sqlite_store: Store, session: Session) -> None:
     token = "ghp_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"
     model = Summarist(behaviours=(saying(f"Progress: the key is {token}."),))
-    summary = await ladder(sqlite_store, model).climb(wanted(session, conversation(9)))
+    summary = await ladder(sqlite_store, model).summarize(wanted(session, conversation(9)))
     assert token not in summary
     assert summary.startswith("Progress: the key is [")
 
@@ -124,14 +126,14 @@ async def test_a_model_that_is_away_is_asked_three_times_and_no_more(sqlite_stor
     """After 200 and after 400 ms, give or take a fifth."""
     model, pauses = Summarist(behaviours=(AWAY,) * 9), list[float]()
     with pytest.raises(NoSummary, match="overloaded"):
-        await ladder(sqlite_store, model, pauses=pauses).climb(wanted(session, conversation(9)))
+        await ladder(sqlite_store, model, pauses=pauses).summarize(wanted(session, conversation(9)))
     assert len(model.summaries) == 3
     assert [round(pause_s, 1) for pause_s in pauses] in ([0.2, 0.3], [0.2, 0.4], [0.2, 0.5])
 
 
 async def test_a_model_that_comes_back_is_heard(sqlite_store: Store, session: Session) -> None:
     model = Summarist(behaviours=(AWAY, AWAY, saying("Goal: fine")))
-    assert await ladder(sqlite_store, model).climb(wanted(session, conversation(9))) == "Goal: fine"
+    assert await ladder(sqlite_store, model).summarize(wanted(session, conversation(9))) == "Goal: fine"
 
 
 async def test_a_summary_that_is_cut_short_is_asked_for_once_more_at_half_the_length(
@@ -141,7 +143,7 @@ async def test_a_summary_that_is_cut_short_is_asked_for_once_more_at_half_the_le
     call = ToolCall("c1", "file_read", CleanText('{"path": "a.txt"}'))
     reading = Entry(Role.ASSISTANT, CleanText(""), tool_calls=(call,))
     model = Thinker(100_000, behaviours=(saying("Goal: half of", finish="length"), saying("Goal: short")))
-    assert await ladder(sqlite_store, model).climb(wanted(session, (*conversation(9), reading))) == "Goal: short"
+    assert await ladder(sqlite_store, model).summarize(wanted(session, (*conversation(9), reading))) == "Goal: short"
     first, second = read(model)
     assert first.endswith("Write at most 512 words: what is longer is cut off and lost.")
     assert second.endswith("Write at most 256 words: what is longer is cut off and lost.")
@@ -162,7 +164,7 @@ class Thinker(Summarist):
 async def test_a_refusal_is_not_repeated(sqlite_store: Store, session: Session) -> None:
     model = Summarist(behaviours=(raising(ModelRejected("no such key")),))
     with pytest.raises(NoSummary, match="no such key"):
-        await ladder(sqlite_store, model).climb(wanted(session, conversation(9)))
+        await ladder(sqlite_store, model).summarize(wanted(session, conversation(9)))
     assert len(model.summaries) == 1
 
 
@@ -182,7 +184,7 @@ async def test_an_empty_truncated_or_long_summary_is_a_failure_and_paid_for(
     calls = 1 if finish == "stop" else 2
     model = Summarist(behaviours=(saying(text, finish=finish),) * calls)
     with pytest.raises(UnusableSummary):
-        await ladder(sqlite_store, model).climb(wanted(session, conversation(9)))
+        await ladder(sqlite_store, model).summarize(wanted(session, conversation(9)))
     assert len(model.summaries) == calls
     assert await charged(sqlite_store, session) == pytest.approx(0.01 * calls)
 
@@ -209,7 +211,7 @@ async def test_the_time_limit_holds_on_every_path(
     monkeypatch.setattr("agent.limits.SUMMARY_TIMEOUT_S", 0.3)
     model = Stalling(after, window=2_048)
     with pytest.raises(NoSummary, match="time"):
-        await ladder(sqlite_store, model).climb(wanted(session, conversation(60)))
+        await ladder(sqlite_store, model).summarize(wanted(session, conversation(60)))
     assert len(model.summaries) == after
 
 
@@ -219,7 +221,7 @@ async def test_all_calls_together_have_a_limit_too(
     monkeypatch.setattr("agent.limits.COMPACTION_TIMEOUT_S", 0.05)
     began_s = time.monotonic()
     with pytest.raises(NoSummary, match="time"):
-        await ladder(sqlite_store, Stalling(1, window=2_048)).climb(wanted(session, conversation(60)))
+        await ladder(sqlite_store, Stalling(1, window=2_048)).summarize(wanted(session, conversation(60)))
     assert time.monotonic() - began_s < SUMMARY_TIMEOUT_S
 
 
@@ -229,7 +231,7 @@ async def test_all_calls_together_have_a_limit_too(
 async def test_first_the_tool_outputs_are_pruned(sqlite_store: Store, session: Session) -> None:
     """Each is larger than all that was said; without them one call is enough."""
     model = Summarist()
-    await ladder(sqlite_store, model).climb(wanted(session, conversation(6, output=8_000)))
+    await ladder(sqlite_store, model).summarize(wanted(session, conversation(6, output=8_000)))
     (text,) = read(model)
     assert text.count("<output pruned, ~") == 6
     assert "question 0" in text
@@ -240,7 +242,7 @@ async def test_then_it_is_read_in_chunks_with_a_rolling_summary(sqlite_store: St
     """Each call has the summary of everything before; nothing is read twice, nothing is left out."""
     rolling = [saying(f"Goal: as of chunk {number}") for number in range(SUMMARY_CHUNKS_MAX)]
     model = Summarist(2_048, behaviours=tuple(rolling))
-    summary = await ladder(sqlite_store, model).climb(wanted(session, conversation(40), prior="Goal: long ago"))
+    summary = await ladder(sqlite_store, model).summarize(wanted(session, conversation(40), prior="Goal: long ago"))
     texts = read(model)
     assert 3 <= len(texts) <= SUMMARY_CHUNKS_MAX
     assert "Goal: long ago" in texts[0]
@@ -257,7 +259,7 @@ async def test_then_it_is_read_in_chunks_with_a_rolling_summary(sqlite_store: St
 async def test_an_oversized_message_is_split(sqlite_store: Store, session: Session) -> None:
     words = " ".join(f"w{number}" for number in range(4_000))
     model = Summarist(4_096)
-    await ladder(sqlite_store, model).climb(wanted(session, (Entry(Role.USER, CleanText(words)),)))
+    await ladder(sqlite_store, model).summarize(wanted(session, (Entry(Role.USER, CleanText(words)),)))
     texts = [text.partition("<conversation>\n")[2].partition("\n</conversation>")[0] for text in read(model)]
     assert len(texts) > 1
     assert "".join(texts).replace("\n\n", "") == f"User: {words}"
@@ -271,7 +273,7 @@ async def test_a_chunk_that_the_provider_refuses_is_halved(sqlite_store: Store, 
             return replace(super().facts(model), context_window=32_768)
 
     model = Smaller(3_000)
-    await ladder(sqlite_store, model).climb(wanted(session, conversation(80)))
+    await ladder(sqlite_store, model).summarize(wanted(session, conversation(80)))
     texts = read(model)
     assert len(texts) > 2
     assert all(sum(f"question {number}:" in text for text in texts) == 1 for number in range(80))
@@ -280,7 +282,7 @@ async def test_a_chunk_that_the_provider_refuses_is_halved(sqlite_store: Store, 
 async def test_last_of_all_the_middle_is_dropped(sqlite_store: Store, session: Session) -> None:
     """More than all chunks could hold: first and last words stay, and the model is told."""
     model = Summarist(2_048)
-    summary = await ladder(sqlite_store, model).climb(wanted(session, conversation(400)))
+    summary = await ladder(sqlite_store, model).summarize(wanted(session, conversation(400)))
     (text,) = read(model)
     assert "question 0" in text
     assert "answer 399" in text
@@ -293,7 +295,7 @@ async def test_a_model_that_finds_everything_too_long_fails_in_the_end(sqlite_st
     model = Summarist()
     model.usual = TOO_LONG
     with pytest.raises(NoSummary, match="too long"):
-        await ladder(sqlite_store, model).climb(wanted(session, conversation(20, output=3_000)))
+        await ladder(sqlite_store, model).summarize(wanted(session, conversation(20, output=3_000)))
     assert len(model.summaries) < 30
 
 
@@ -304,13 +306,13 @@ async def test_the_summary_of_a_last_small_chunk_may_be_longer_than_that_chunk(
     model = Summarist(2_048)
     model.usual = saying("Goal: to write. " + "Progress. " * 60)
     entries = (*conversation(24), Entry(Role.USER, CleanText("ok")))
-    assert (await ladder(sqlite_store, model).climb(wanted(session, entries))).startswith("Goal: to write.")
+    assert (await ladder(sqlite_store, model).summarize(wanted(session, entries))).startswith("Goal: to write.")
 
 
 async def test_a_key_is_charged_for_itself(sqlite_store: Store, session: Session) -> None:
     model = Summarist()
     other = await talk(sqlite_store, SessionKey("telegram", "2"), "hello", number=1)
-    await ladder(sqlite_store, model).climb(wanted(other, conversation(9)))
+    await ladder(sqlite_store, model).summarize(wanted(other, conversation(9)))
     assert model.summaries[0].key == other.key
     assert await charged(sqlite_store, session) == 0
     assert await charged(sqlite_store, other) == pytest.approx(0.01)

@@ -12,7 +12,7 @@ from string import Formatter
 import pytest
 
 from agent.subagents.runs import OrderRefused
-from agent.subagents.steps import fallen_short
+from agent.subagents.steps import conclude_without_result
 from gateway.contracts.errors import NoSubAgent, Reason, Shortfall
 from gateway.i18n import ENGLISH, Language, Words
 from gateway.i18n.reasons import SHORTFALLS, WORDINGS, in_brief, in_words, instead_of, own_code_of
@@ -78,7 +78,7 @@ def test_every_refusal_tells_a_person_why_and_a_model_what_to_do_instead(refusal
 @pytest.mark.parametrize("shortfall", Shortfall)
 def test_every_shortfall_tells_a_model_why_and_what_to_do_instead(shortfall: Shortfall) -> None:
     values = dict.fromkeys(named_in(SHORTFALLS[shortfall].happened), "some 7")
-    outcome = fallen_short((), shortfall, **values)
+    outcome = conclude_without_result((), shortfall, **values)
     assert not re.search(r"[_{}]", outcome.problem)
     assert IN_A_MODEL_S_EARS.fullmatch(outcome.instead)
 

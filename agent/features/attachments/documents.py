@@ -24,7 +24,7 @@ from agent.features.attachments import reader
 from agent.features.attachments.inbox import LOCKED_DOCUMENT, NOBODY_READS_IT, TAKES_TOO_LONG, UNREADABLE, KeptFile
 from agent.media import text_in
 from agent.subagents.sandbox import AUTO, ChildSandbox, find_confinement
-from agent.tools.exec.processes import undisturbed
+from agent.tools.exec.processes import run_to_end
 from gateway.contracts.errors import FileRefused
 from gateway.contracts.ids import SessionKey
 from gateway.scrub.raw_text import head
@@ -80,7 +80,7 @@ class Documents:
             except TimeoutError:
                 raise FileRefused(TAKES_TOO_LONG) from None
             finally:
-                await undisturbed(held.kill)
+                await run_to_end(held.kill)
         if code:
             _log.info("document.not_read", format=form, code=code, error=_kind_of(errors))
             raise FileRefused(_REASONS.get(code, UNREADABLE))

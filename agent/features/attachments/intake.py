@@ -463,7 +463,7 @@ class AttachmentIntake:
         )
         received = await self._receive(messages, turn, occasion)
         if received.texts:
-            await self._store.turns.retell(
+            await self._store.turns.replace_texts(
                 turn_id=batch.turn_id, key=batch.key, fence=batch.fence, texts=received.texts
             )
         if received.spoken:

@@ -101,7 +101,7 @@ _ATTEMPTS: Final = 3
 _LOOK_S: Final = 0.01
 
 
-async def undisturbed(work: Callable[[], Coroutine[Any, Any, object]]) -> None:
+async def run_to_end(work: Callable[[], Coroutine[Any, Any, object]]) -> None:
     """Do it to its end, whoever cancels meanwhile; a cancellation is raised behind it. Work that is itself cancelled,
     as everything is at the end of a loop, is begun anew."""
     doing, attempts = asyncio.ensure_future(work()), 1
@@ -186,7 +186,7 @@ class ProcessTree:
         try:
             return cls(await asyncio.shield(starting), f"{_MARK}={mark}")
         except asyncio.CancelledError:
-            await undisturbed(lambda: cls._abandon(starting, f"{_MARK}={mark}"))
+            await run_to_end(lambda: cls._abandon(starting, f"{_MARK}={mark}"))
             raise
 
     @classmethod

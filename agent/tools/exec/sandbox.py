@@ -206,7 +206,7 @@ async def find_sandbox(*, hidden: Sequence[Path]) -> Sandbox | NoSandbox:
         return NoSandbox("bubblewrap is not installed")
     for options in processes.OPTIONS:
         sandbox = Sandbox(path, (*_arguments(hidden), *options))
-        complaint = await _complaint(sandbox)
+        complaint = await _probe_failure(sandbox)
         if complaint is None:
             if not is_machine_known():
                 _log.warning("sandbox.unfiltered", reason="no seccomp filter for this architecture")
@@ -215,7 +215,7 @@ async def find_sandbox(*, hidden: Sequence[Path]) -> Sandbox | NoSandbox:
     return NoSandbox("bubblewrap does not work here (are user namespaces allowed?)")
 
 
-async def _complaint(sandbox: Sandbox) -> str | None:
+async def _probe_failure(sandbox: Sandbox) -> str | None:
     """Probe the sandbox: None if a program runs inside and finds what it needs, else what went wrong."""
     with tempfile.TemporaryDirectory(prefix="trivet-probe-") as folder:
         try:
@@ -300,4 +300,4 @@ async def _kill(namespace: processes.NamespaceTree, talking: asyncio.Future[None
             talking.cancel()
 
     if namespace.process.returncode is None or not talking.done():
-        await processes.undisturbed(end)
+        await processes.run_to_end(end)

@@ -608,14 +608,14 @@ class BotApi:
         if method.name == "getUpdates" and self._server.faults.take_other("hang_polls"):
             while (await request.receive())["type"] != "http.disconnect":
                 pass
-        if (spoiled := self._spoiled(method)) is not None:
-            return spoiled
+        if (fault := self._fault_answer(method)) is not None:
+            return fault
         result = await method.handle(self._server, call)
         if method.is_write and self._server.faults.take("drop_after"):
             return NoAnswer()
         return JSONResponse({"ok": True, "result": result})
 
-    def _spoiled(self, method: TelegramMethod) -> Response | None:
+    def _fault_answer(self, method: TelegramMethod) -> Response | None:
         """Return what a fault switch answers instead of doing anything; None when none is on."""
         server = self._server
         if method.name == "getUpdates" and server.faults.take_other("poll_errors"):

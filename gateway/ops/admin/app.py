@@ -35,7 +35,7 @@ from gateway.ops.admin import http
 from gateway.ops.admin.access import access_routes, audit_routes, client_routes, limit_routes
 from gateway.ops.admin.agents import agents, no_skills
 from gateway.ops.admin.health import Health, SettingView, overview_routes, readiness_routes
-from gateway.ops.admin.people import PersonEraser, belongings_routes, known_people, link_routes, people, usage_routes
+from gateway.ops.admin.people import PersonEraser, known_people, link_routes, people, personal_data_routes, usage_routes
 from gateway.ops.admin.rendering import FILTERS
 from gateway.ops.admin.sessions import OPERATOR_WROTE, conversations, dead_letters, deliveries, families, session_orders
 from gateway.ops.admin.tasks import BoardFeed, tasks
@@ -383,7 +383,7 @@ def _for_operators(parts: Parts) -> Sequence[APIRouter]:
             ),
             parts.scrubber,
         ),
-        belongings_routes(parts.store, parts.figures),
+        personal_data_routes(parts.store, parts.figures),
         usage_routes(parts.store.usage, parts.clock),
         access_routes(parts.keeper, parts.clock),
         limit_routes(parts.keeper),

@@ -245,7 +245,7 @@ class FactView(ApiView):
     created_at: Moment = Field(validation_alias="created_at_ms")
 
 
-def belongings_routes(store: Store, bus: Operator) -> APIRouter:
+def personal_data_routes(store: Store, bus: Operator) -> APIRouter:
     """Build the routes below /api/v1/schedules and /api/v1/memory. Each change is a line of the audit."""
     router = APIRouter(prefix="/api/v1", tags=["users"])
 

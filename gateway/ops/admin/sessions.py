@@ -222,7 +222,7 @@ def session_orders(
             created_at_ms=clock.now_ms(),
             language=session.language,
         )
-        await store.turns.interject(session.id, reply, note=messages.joined(OPERATOR_WROTE, text, by="\n\n"))
+        await store.turns.put_operator_message(session.id, reply, note=messages.joined(OPERATOR_WROTE, text, by="\n\n"))
         await store.audit.note(ADMIN, "session.say", f"session:{session.id}", {"reply": reply.id})
         with contextlib.suppress(BusError):  # what is committed is published by the relay
             await deliveries.publish([reply])

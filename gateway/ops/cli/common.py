@@ -187,7 +187,7 @@ def say_rows(rows: Iterable[BaseModel]) -> None:
     say_document([row.model_dump(mode="json") for row in rows])
 
 
-def painted(text: str, colour: str) -> str:
+def coloured(text: str, colour: str) -> str:
     """Colour a text for a terminal; elsewhere, and where NO_COLOR is set, it stays as it is."""
     is_plain = not sys.stdout.isatty() or bool(process_environment().get("NO_COLOR"))
     return text if is_plain else typer.style(text, fg=colour)

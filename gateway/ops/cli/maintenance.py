@@ -33,8 +33,8 @@ from gateway.ops.cli.common import (
     become,
     become_role,
     checked_store,
+    coloured,
     loaded_and_warned,
-    painted,
     private_file,
     running_installation,
     say,
@@ -100,7 +100,7 @@ def doctor(
     if as_json:
         say_document([asdict(each) for each in found])
     else:
-        say(as_table(found, paint=lambda state, text: painted(text, _COLOURS[state])))
+        say(as_table(found, paint=lambda state, text: coloured(text, _COLOURS[state])))
     if not is_healthy(found):
         raise typer.Exit(EXIT_FAILED)
 
@@ -353,7 +353,7 @@ def state_lines(state: Mapping[str, Any]) -> Iterator[str]:
     for colours, which are a terminal's."""
     if "messages" in state:
         for name, how in state["channels"].items():
-            yield f"{name:<11}  {painted(how, 'green' if how == 'connected' else 'red')}"
+            yield f"{name:<11}  {coloured(how, 'green' if how == 'connected' else 'red')}"
         yield f"{'agents':<11}  {state['agent_processes']} alive"
         waiting = f", the oldest for {state['oldest_wait_ms'] / 1000:.0f} s" if state["oldest_wait_ms"] else ""
         yield f"{'queue':<11}  {state['messages']} to answer, {state['lanes_running']} running{waiting}"
@@ -361,13 +361,13 @@ def state_lines(state: Mapping[str, Any]) -> Iterator[str]:
         if state["strangers"]:
             yield f"{'strangers':<11}  {state['strangers']} wait to be let in: trivet pair list"
         if state["dead_letters"]:
-            yield f"{'dead':<11}  {painted(str(state['dead_letters']), 'yellow')} given up: trivet dead list"
+            yield f"{'dead':<11}  {coloured(str(state['dead_letters']), 'yellow')} given up: trivet dead list"
         for trouble in state["models"]:
-            yield f"{'model':<11}  {painted(trouble, 'yellow')}"
+            yield f"{'model':<11}  {coloured(trouble, 'yellow')}"
     for reason in state["reasons"]:
-        yield f"{painted('not ready', 'red'):<11}  {reason}"
+        yield f"{coloured('not ready', 'red'):<11}  {reason}"
     if not state["reasons"]:
-        yield painted("ready", "green")
+        yield coloured("ready", "green")
 
 
 def demo(
