@@ -423,6 +423,7 @@ class _Gathered:
         for block in getattr(choice.delta, "thinking_blocks", None) or ():
             given = {name: str(value) for name, value in block.items() if value is not None and name != "cache_control"}
             newest = self.blocks[-1] if self.blocks else {}
+            # A signature ends a thought; one that is redacted comes whole.
             if given["type"] == newest.get("type") == "thinking" and "signature" not in newest:
                 given["thinking"] = newest["thinking"] + given.get("thinking", "")
                 newest.update(given)

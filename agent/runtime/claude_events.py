@@ -162,11 +162,11 @@ class ClaudeRecorder:
         is on record either way."""
         self._write_newcomers()
         counts = self._counts.values()
-        tokens = TokenCount(0, 0)
-        for count in counts:
-            tokens = TokenCount(
-                tokens.prompt + count.prompt, tokens.completion + count.completion, tokens.cached + count.cached
-            )
+        tokens = TokenCount(
+            sum(count.prompt for count in counts),
+            sum(count.completion for count in counts),
+            sum(count.cached for count in counts),
+        )
         cost_usd = price_usd(tokens, self._prices_usd)
         if self._result is not None:
             tokens = _counted(self._result.usage) if self._result.usage else tokens
