@@ -43,7 +43,7 @@ def reads_newer(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """From now on this process is of the newer release."""
 
     def switch() -> None:
-        for room in ("lanes.decode_inbound", "deliveries.decode_reply", "deliveries.decode", "control.decode"):
+        for room in ("lanes.decode_inbound", "deliveries.decode_reply", "deliveries.decode", "inbound.decode"):
             monkeypatch.setattr(f"gateway.bus.{room}", as_newer_release)
 
     return switch
