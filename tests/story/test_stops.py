@@ -38,7 +38,7 @@ async def agent(bus: RedisBus, store: Store, tmp_path: Path, mind: Mind) -> Asyn
 
 
 class Restless(ScriptedClient):
-    """A model that asks for one tool after another, for ever; answers only what begins with `say`."""
+    """A model that asks for one tool after another, and then thinks for ever; answers only what begins with `say`."""
 
     def __init__(self) -> None:
         self.calls: dict[str, int] = {}
@@ -49,6 +49,8 @@ class Restless(ScriptedClient):
         word = next((text.split()[0] for text in reversed(said) if text.startswith("work-")), "")
         if request.purpose is UsagePurpose.TURN and word and not said[-1].startswith("say"):
             self.calls[word] = self.calls.get(word, 0) + 1
+            if self.calls[word] > 20:  # a few more, and the conversation would be condensed: the word would be gone
+                await asyncio.Event().wait()
             await asyncio.sleep(0.001)
             call = RequestedCall(f"call-{self.calls[word]}", "todo_read", "{}")
             yield ModelAnswer("", (call,), "tool_calls", TokenCount(1, 1), 0.0, request.model)

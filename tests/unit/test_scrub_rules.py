@@ -39,7 +39,9 @@ SURROUNDINGS = (
     "a\\n{}\\nb",
     "first\n{}\nlast",
 )
-NEEDS_ITS_END = frozenset(["wif", "xprv", "tezos", "stellar", "url/userinfo", "url/user", "jwk", "cloudinary", "wifi"])
+NEEDS_ITS_END = frozenset(
+    ["wif", "xprv", "tezos", "stellar", "url/userinfo", "url/user", "jwk", "cloudinary", "wireless"]
+)
 """A checksum or a mark at the end decides: without it these are any other text."""
 
 HOSTILE_CHARS = 3_000
