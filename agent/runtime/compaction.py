@@ -4,8 +4,8 @@
                                                   ──too long──▶  without its middle, until it fits
 
 "Too long" is what our estimate says, or the provider. A summary that is cut short is asked for once more at half the
-length. Everything else that goes wrong (the model is away after its
-retries, it takes too long, its summary is empty, cut short or no shorter than what it replaces) ends the attempts."""
+length. Everything else that goes wrong (the model is away after its retries, it takes too long, its summary is empty,
+cut short or no shorter than what it replaces) ends the attempts."""
 
 from __future__ import annotations
 

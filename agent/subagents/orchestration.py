@@ -377,7 +377,7 @@ async def open_subagents(
         return
     hidden = [workspaces.root.parent, Path.home()]
     finding = asyncio.create_task(find_confinement(settings.confinement, hidden=hidden))
-    if settings.confinement != AUTO:  # else there is one in any case: the first child waits for it, and no start
+    if settings.confinement != AUTO:  # else there is one: the first children wait for it, none ends it for others
         await finding
     tools, scrubber, clock, book = services.tools, services.scrubber, services.clock, store.tasks
 
@@ -391,7 +391,7 @@ async def open_subagents(
     factory = SubagentFactory(catalog, registry, models, store, scrubber, clock, rights=rights.hold, limit_s=limit_s)
 
     async def supervise(order: ChildOrder, host: Host) -> ChildEnding:
-        return await Supervisor(await finding, scrubber, clock).supervise(order, host)
+        return await Supervisor(await asyncio.shield(finding), scrubber, clock).supervise(order, host)
 
     agents = SubAgents(
         registry,

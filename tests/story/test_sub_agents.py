@@ -9,12 +9,15 @@ import re
 import signal
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agent.limits import SUBAGENT_RESULT_CHARS_MAX
 from agent.models.demo import ScriptedClient
 from agent.models.requests import ModelAnswer, ModelEvent, ModelRequest, RequestedCall, TextDelta, TokenCount
+from agent.subagents import orchestration
+from agent.subagents.sandbox import find_confinement
 from gateway.bus.bus import RedisBus
 from gateway.config.subagents import SubagentSettings
 from gateway.contracts.access import Projection
@@ -261,6 +264,31 @@ async def test_a_stop_ends_the_turn_and_its_child(bus: RedisBus, sqlite_store: S
         assert "Stopped" in reply.text
         assert children() == set()
         assert (await newest(sqlite_store)).state is TaskState.CANCELLED
+
+
+async def test_a_child_that_is_stopped_while_the_sandbox_is_being_tried_leaves_it_to_the_next(
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = asyncio.Event()
+
+    async def find_later(*given: Any, **options: Any) -> Any:
+        await gate.wait()
+        return await find_confinement(*given, **options)
+
+    monkeypatch.setattr(orchestration, "find_confinement", find_later)
+    model = Cast([delegated("look")], [delegated("look again")], "Seen.", child=lambda _: "a boat")
+    async with running_agent(bus, sqlite_store, model, tmp_path) as agent:
+        await agent.say("look")
+        await until(lambda: model.of(UsagePurpose.TURN))
+        async with asyncio.timeout(PATIENCE_S):
+            while not await sqlite_store.tasks.newest(limit=1):  # noqa: ASYNC110 - SQL does not tell
+                await asyncio.sleep(0.02)
+        await agent.control(ControlKind.STOP)
+        (stopped,) = await agent.heard(1)
+        assert "Stopped" in stopped.text
+        gate.set()
+        assert await agent.ask("look again") == "Seen."
+        assert "a boat" in results(model.of(UsagePurpose.TURN)[-1])[-1]
 
 
 async def test_a_long_answer_is_cut_and_read_on_by_its_own_user_only(
