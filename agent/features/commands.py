@@ -60,7 +60,7 @@ def offering(
     """Add the buttons to the reply, and return with it the rows to be committed with it."""
     buttons = tuple(
         Button(
-            token=clock.code(BUTTON_TOKEN_CHARS),
+            token=_token(clean, clock),
             group=meant.group or reply.id,
             reply_id=reply.id,
             label=clipped(clean(" ".join(offer.label.split())), BUTTON_LABEL_CHARS_MAX),
@@ -77,6 +77,13 @@ def offering(
     )
     choices = tuple(Choice(button.label, joined(_PRESS, clean(button.token), by=" ")) for button in buttons)
     return replace(reply, choices=(*reply.choices, *choices)), buttons
+
+
+def _token(clean: Clean, clock: Clock) -> str:
+    """Draw a token that is not redacted on its way: some begin by chance as the keys of a vendor do."""
+    while clean(token := clock.code(BUTTON_TOKEN_CHARS)) != token:
+        pass
+    return token
 
 
 def retry_offers(error: Exception, turn_id: str, words: Words) -> tuple[Offer, ...]:

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from agent.features.commands import Meant, Offer, offering
 from channels.slack.normalize import spelled_out
+from gateway.clock import SystemClock
 from gateway.contracts.commands import COMMANDS, Command, CommandSpec, find_command
+from gateway.contracts.ids import ReplyAddress, SessionKey
+from gateway.contracts.messages import CleanText, Reply, ReplyKind
+from gateway.scrub import Scrubber
 
 
 @pytest.mark.parametrize(
@@ -72,3 +77,22 @@ def test_a_command_that_is_spelled_out_is_read_back(spec: CommandSpec) -> None:
 def test_slack_takes_what_can_be_typed_in_its_threads(typed: str, said: str) -> None:
     """Its own client keeps slashes for itself, and has none in threads."""
     assert spelled_out(typed) == said
+
+
+class Codes(SystemClock):
+    """Gives the codes that it is told."""
+
+    def __init__(self, *codes: str) -> None:
+        self._codes = list(codes)
+
+    def code(self, length: int) -> str:
+        return self._codes.pop(0)
+
+
+def test_a_token_of_a_button_is_none_that_looks_like_a_secret() -> None:
+    """One in 15,000 begins as the keys of Scaleway or Brave do: it would be redacted, and the button be dead."""
+    key, unlucky, token = SessionKey("telegram", "1"), "SCWP67DENYZKKXKVWM9BRYQKJKD", "HM7CWD2KXT5RBN9QGE4VYJ3SZAF"
+    reply = Reply("r", "t", key, ReplyAddress("telegram", "1", "{}"), CleanText("Well?"), ReplyKind.ANSWER, 1)
+    clean = Scrubber().scrub
+    offered, (button,) = offering(reply, [Offer("Yes", "/yes")], Meant(key, True), clean, Codes(unlucky, token))
+    assert offered.choices[0].command == f"/press {button.token}" == f"/press {token}"
