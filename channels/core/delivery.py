@@ -364,6 +364,9 @@ class DeliveryDispatcher:
             await _cancelled(*self._workers.values())
             self._in_hand.clear()
             self.bus.put_back(self.adapter.name)
+            for waiting in self._lanes.values():
+                waiting.lock.replies = 0
+            self._lanes.clear()
 
     def _leave(self) -> None:
         """Finish what is in flight and leave in the stream what waits."""
@@ -438,8 +441,9 @@ class DeliveryDispatcher:
             if self._rejected is not None and not self._rejected.done():
                 self._rejected.set_exception(error)
         finally:
-            waiting.lock.replies = 0
-            del self._lanes[lane], self._workers[lane]
+            del self._workers[lane]
+            if not waiting:  # else its lock goes on counting, so that no draft comes in front of what is left
+                del self._lanes[lane]
 
     async def _carry(self, pending: PendingReply, *, is_overtaken: bool) -> Postponed | None:
         """Bring it to its end, or, a status line or a title, perhaps not yet."""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
+import pytest
+
+from channels.core import delivery as module
 from channels.core.adapter import AnyChunk, StreamCadence
 from channels.core.delivery import DeliveryDispatcher, ReplyDelivery
 from channels.core.lease import LeaseValidity
@@ -17,7 +20,7 @@ from gateway.clock import SystemClock
 from gateway.contracts.errors import FormatRefused, OutcomeUnknown, RateLimited
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import Activity, CleanText, DeliveryRecord, DeliveryState, Draft, Preview
-from gateway.contracts.ports import Beginning, SendAttempt
+from gateway.contracts.ports import Beginning, PendingReply, SendAttempt
 from gateway.scrub import Scrubber
 from tests.doubles import MemoryBus
 from tests.parts.scripted_adapters import ButtonAdapter
@@ -156,6 +159,54 @@ async def test_no_draft_comes_before_an_earlier_answer_of_its_lane() -> None:
         gate.set()
         await until(lambda: len(stage.adapter.sent) > 2)
     assert [sent.text for sent in stage.adapter.sent] == ["one", "two", "three"]
+
+
+@dataclass
+class LeftBus(MemoryBus):
+    """Knows when nobody reads from it any more, and how often a draft asked whether it may begin."""
+
+    looks: int = 0
+    is_left: bool = False
+
+    async def replies(self, channel: str, consumer: str, *, count: int, wait_s: float) -> Sequence[PendingReply]:
+        try:
+            return await super().replies(channel, consumer, count=count, wait_s=wait_s)
+        except asyncio.CancelledError:
+            self.is_left = True
+            raise
+
+    async def has_taken_all(self, channel: str, key: SessionKey) -> bool:
+        self.looks += 1
+        return await super().has_taken_all(channel, key)
+
+
+async def test_no_draft_comes_before_an_answer_that_is_left_to_another_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The platform was away for too long: a lane leaves what waits in it, while another one ends what it had begun."""
+
+    class Away(GrowingAdapter):
+        is_there = True
+
+        async def until_ready(self) -> None:
+            if not self.is_there:
+                await asyncio.Event().wait()
+
+    monkeypatch.setattr(module, "UNREADY_MAX_S", 0.02)
+    monkeypatch.setattr(module, "READY_LOOK_S", 0.02)
+    ours, others = asyncio.Event(), asyncio.Event()
+    adapter, bus = Away(hold_lanes={"lane": ours, "other": others}), LeftBus()
+    async with staged(adapter, bus) as stage:
+        stage.answers("one", 1)
+        stage.answers("two", 2)
+        stage.bus.outbound.put_nowait(reply(9, "nine", lane="other"))
+        await until(lambda: len(stage.bus.ledger) == 2)
+        adapter.is_there = False
+        await until(lambda: bus.is_left)
+        ours.set()
+        await until(lambda: "e1" in stage.bus.receipts)
+        await stage.says("three", 3)
+        await until(lambda: bus.looks > 1 or len(adapter.sent) > 1)
+        assert [sent.text for sent in adapter.sent] == ["one"]
+        others.set()
 
 
 @dataclass
