@@ -201,6 +201,7 @@ class Interleavings(RuleBasedStateMachine):
         lost = [self.ends(lane) for lane in self.model.owned(worker)]
         assert self.runner.run(self.bus.lanes.reap()) == len(lost)
         self.model.leave(worker, is_death=True)
+        self.put_off_to(NEVER_MS)
         assert self.runner.run(self.bus.lanes.beat(worker, lease_ttl_s=LEASE_TTL_S)) is None
         self.runner.run(self.bus.lanes.register(worker, lease_ttl_s=LEASE_TTL_S))
 
@@ -211,6 +212,7 @@ class Interleavings(RuleBasedStateMachine):
             self.ends(lane)
         self.runner.run(self.bus.lanes.register(worker, lease_ttl_s=LEASE_TTL_S))
         self.model.leave(worker, is_death=True)
+        self.put_off_to(NEVER_MS)
 
     @rule(worker=workers)
     def leave_and_return(self, worker: str) -> None:

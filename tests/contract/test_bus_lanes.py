@@ -229,6 +229,24 @@ async def test_a_failed_lane_waits_and_keeps_its_order(bus: RedisBus) -> None:
     assert 25 < batch.next_due_s <= 30
 
 
+async def test_a_lane_whose_workers_keep_dying_waits_longer_each_time(bus: RedisBus, raw_redis: Any) -> None:
+    """The first time it goes on at once. Else workers that die for some seconds, of whatever, made dead letters of all
+    that they had in hand."""
+    await bus.intake.enqueue(message(1))
+    waits: list[float] = []
+    for deaths in range(4):
+        if delayed := raw_redis.zrange("{q0}:delay", 0, -1):
+            raw_redis.zadd("{q0}:delay", dict.fromkeys(delayed, 1))
+        assert (await claim_one(bus)).attempts == deaths
+        await bus.lanes.beat("w1", lease_ttl_s=-1)
+        assert await bus.lanes.reap() == 1
+        await bus.lanes.register("w1", lease_ttl_s=LEASE_TTL_S)
+        if not raw_redis.llen("{q0}:ready"):
+            batch = await bus.lanes.claim("w2", lanes_max=1, messages_max=1, attempts_max=4)
+            waits.append(batch.next_due_s or 0)
+    assert waits[0] <= 2 < waits[1] <= 8 < waits[2] <= 32
+
+
 async def test_a_message_that_keeps_failing_dies_once_and_the_rest_goes_on(bus: RedisBus, raw_redis: Any) -> None:
     await bus.intake.enqueue(message("poison"))
     await bus.intake.enqueue(message("fine"))

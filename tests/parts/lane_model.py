@@ -12,6 +12,7 @@ from enum import StrEnum
 from gateway.contracts.ids import SessionKey, retry_id_of
 from gateway.contracts.messages import InboundMessage
 from gateway.contracts.ports import Amendment, Cancel, CancelKind, Claim, Verdict
+from gateway.limits import TURN_ATTEMPTS_MAX
 
 
 class State(StrEnum):
@@ -229,8 +230,7 @@ class LaneModel:
     def retry_later(self, lane: Lane) -> None:
         if self._end_run(lane):
             lane.failures += 1
-            lane.state = State.DELAYED
-            self._unpark(lane.key.owner)
+            self._put_off(lane)
 
     def restart(self, lane: Lane) -> None:
         if self._end_run(lane):
@@ -255,12 +255,15 @@ class LaneModel:
         return more
 
     def leave(self, worker: str, *, is_death: bool) -> None:
-        """All lanes of a worker go back, the newest first, so that the oldest is next."""
+        """All lanes of a worker go back, the newest first, so that the oldest is next; those wait that died before."""
         mine = sorted(self.owned(worker), key=_fence, reverse=True)
         for lane in mine:
             if self._end_run(lane):
                 lane.failures += is_death
-                self._go_to_the_front(lane)
+                if is_death and 1 < lane.failures < TURN_ATTEMPTS_MAX:
+                    self._put_off(lane)
+                else:
+                    self._go_to_the_front(lane)
         self.cancels.pop(worker, None)
 
     # --- steps
@@ -270,6 +273,10 @@ class LaneModel:
             return min(lane.stopped, self.bounds.batch_max)
         is_last_try = lane.failures > 0 and lane.failures == self.bounds.attempts_max - 1
         return 1 if is_last_try else self.bounds.batch_max
+
+    def _put_off(self, lane: Lane) -> None:
+        lane.state = State.DELAYED
+        self._unpark(lane.key.owner)
 
     def _bury_head(self, lane: Lane) -> InboundMessage:
         message = lane.mailbox.pop(0)

@@ -146,11 +146,24 @@ local function go_to_the_front(handle)
   wake_one()
 end
 
--- A worker is gone: its lane starts again in front, with one more failed run.
+-- After a run that came to nothing: the whole lane waits, so that its order holds.
+local function put_off(handle, delay_ms)
+  call('ZADD', delay, now_ms() + delay_ms, handle)
+  free_place(user_of(handle))
+  wake_one() -- whoever claims hears when it is due
+end
+
+-- A worker is gone: its lane starts again in front, with one more failed run. From the second one on it waits first,
+-- longer each time: workers that die for another reason shall have the time to live again. After the last it is buried.
 local function survive_worker(lane, handle, worker)
   if end_run(lane, handle, worker) then
     count_failure(lane, 'the worker died')
-    go_to_the_front(handle)
+    local failures = past_of(lane)
+    if failures > 1 and failures < TURN_ATTEMPTS_MAX then
+      put_off(handle, DEATH_DELAY_MS * 4 ^ (failures - 2))
+    else
+      go_to_the_front(handle)
+    end
   end
 end
 

@@ -1,4 +1,4 @@
--- Give a lane back after a run that came to nothing: the whole lane waits, so that its order holds.
+-- Give a lane back after a run that came to nothing, to be run again later.
 -- Answers 1, or 0 when fenced.
 local handle, lease_worker, lease_fence, delay_ms, is_failure, failure = unpack(ARGV, 7)
 
@@ -10,8 +10,7 @@ if end_run(lane, handle, lease_worker) then
   if is_failure == '1' then
     count_failure(lane, failure)
   end
-  call('ZADD', delay, now_ms() + tonumber(delay_ms), handle)
-  free_place(user_of(handle))
+  put_off(handle, tonumber(delay_ms))
 end
 wake_one()
 return 1
