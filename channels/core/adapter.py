@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
@@ -231,11 +231,11 @@ class SupportsPlaceholders(Protocol):
         """Make a message of ours show the chunk, however often this is asked. False: the message is gone."""
 
     async def find_lost(
-        self, address: ReplyAddress, chunk: AnyChunk, *, after: str, known: frozenset[str]
+        self, address: ReplyAddress, chunk: AnyChunk, *, after: Collection[str], known: frozenset[str]
     ) -> str | None:
-        """Find the one message of ours after the message answered (and after `after`, if given) that is not among
-        `known`, and that may be `chunk` or a placeholder for it. None: there is none, there are several, or nobody can
-        say. Changes nothing that `complete` would not change."""
+        """Find the one message of ours after the message answered and after all of `after` that is not among `known`,
+        and that may be `chunk` or a placeholder for it. None: there is none, there are several, or nobody can say.
+        Changes nothing that `complete` would not change."""
 
 
 @runtime_checkable

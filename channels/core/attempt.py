@@ -599,13 +599,12 @@ class ChunkSender:
     async def _lost(
         self, editing: SupportsPlaceholders, entry: DeliveryEntry, chunk: AnyChunk, address: ReplyAddress
     ) -> str | None:
-        """Find the one message of ours there that nothing knows of."""
+        """Find the one message of ours there that nothing knows of, behind all that are known: nothing else is sent to
+        the place before it is settled, and what lies in front was lost by an earlier reply."""
         place = editing.place_id(address)
         noted = await self._backoff.with_bus(lambda: self._places.sent_lately(place))
-        earlier = entry.record.platform_ids
-        return await self._asked(
-            lambda: editing.find_lost(address, chunk, after=earlier[-1] if earlier else "", known=noted | {*earlier})
-        )
+        known = noted | {*entry.record.platform_ids}
+        return await self._asked(lambda: editing.find_lost(address, chunk, after=known, known=known))
 
     async def _complete(
         self, editing: SupportsPlaceholders, entry: DeliveryEntry, chunk: AnyChunk, chunk_attempt: ChunkAttempt

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -265,14 +265,15 @@ class TelegramAdapter(adapter.ConnectedAdapter):
             await self._drafts.show(parse_target(address.target), chunk, send_id=send_id)
 
     async def find_lost(
-        self, address: ReplyAddress, chunk: TelegramPart, *, after: str, known: frozenset[str]
+        self, address: ReplyAddress, chunk: TelegramPart, *, after: Collection[str], known: frozenset[str]
     ) -> str | None:
         target = parse_target(address.target)
         answered = target.answered_message_id or target.reply_to_message_id
         if answered is None:
             return None
         with self._calling(address):
-            return await self._sender.find_lost(target, chunk, after=max(answered, int(after or 0)), known=known)
+            newest = max(answered, *map(int, after), 0)
+            return await self._sender.find_lost(target, chunk, after=newest, known=known)
 
     def chat_of(self, address: ReplyAddress) -> str:
         """Return the chat's id; empty for a private chat, which never moves."""

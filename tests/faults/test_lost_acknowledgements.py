@@ -14,7 +14,7 @@ from functools import partial
 
 import pytest
 
-from channels.core.adapter import MARK
+from channels.core.adapter import MARK, SupportsPlaceholders
 from channels.emulators.stage import Place
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
@@ -85,6 +85,29 @@ async def test_a_question_whose_acknowledgement_got_lost_is_there_once_with_its_
             assert shown.text == reply.text
             assert [button.label for button in shown.buttons] == [choice.label for choice in reply.choices]
     assert (await bus.operator.figures()).ambiguous_sends.get(town.platform, 0) == 0
+
+
+@pytest.mark.parametrize("town", ["telegram"], indirect=True)
+async def test_a_message_in_front_of_known_ones_is_not_taken_for_the_lost_one(town: Town, bus: RedisBus) -> None:
+    """A placeholder that a dead process left there belongs to an earlier answer: the later one would stand in front of
+    what was said between them."""
+    adapter = town.adapter(bus)
+    assert isinstance(adapter, SupportsPlaceholders)
+    async with EchoAgent(bus).at_work() as agent, town.line(bus, adapter=adapter):
+        await town.stage.say(town.ann.id, town.dm(town.ann).id, "hello")
+        await town.until_answers(1)
+        (asked,) = [message for message in town.stage.said(town.dm(town.ann).id) if not message.author.is_bot]
+        await adapter.put_placeholder(agent.heard[0].address)
+        await town.stage.say(town.ann.id, town.dm(town.ann).id, "and you?")
+        await town.until_answers(2)
+        await until_delivered(bus, town.platform)
+        town.stage.faults.drop_before = 1
+        await bus.deliveries.publish([question_to(town, asked.id)])
+        await until(lambda: not town.stage.faults.drop_before)
+        await until_delivered(bus, town.platform)
+    *earlier, last = town.texts(town.dm(town.ann))
+    assert earlier == ["echo: hello", "echo: and you?"]
+    assert last.startswith(MARK)
 
 
 def question_to(town: Town, message_id: str) -> Reply:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from channels.core.adapter import AnyChunk, InboundHandler, OutgoingFile, SendBudget
@@ -112,7 +112,7 @@ class EditableAdapter(ScriptedAdapter):
         return True
 
     async def find_lost(
-        self, address: ReplyAddress, chunk: AnyChunk, *, after: str, known: frozenset[str]
+        self, address: ReplyAddress, chunk: AnyChunk, *, after: Collection[str], known: frozenset[str]
     ) -> str | None:
         return None if self.lost in known else self.lost
 
