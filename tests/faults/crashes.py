@@ -21,7 +21,7 @@ from tests.parts.crashing import Point
 from tests.parts.fleet import Fleet, RoleProcess, running_fleet
 from tests.parts.ledger import Ledger, Verdict
 from tests.parts.product import Chat
-from tests.parts.waiting import comes_true
+from tests.parts.waiting import PATIENCE_S, comes_true
 
 PASSAGE_MAX: Final = 4  # the k-th time a point is passed, k from the seed
 REACHED_WITHIN_S: Final = 6.0
@@ -119,12 +119,16 @@ class CrashRun:
         await asyncio.sleep(1.0)
 
     async def _restart(self) -> None:
-        """An orderly end passes points of its own, and so does a start."""
+        """An orderly end passes points of its own, and so does a start, at which it may be stopped."""
         await self.ledger.say_everywhere()
         lives = len(self.victim.endings)
         self.victim.send(signal.SIGTERM)
         await comes_true(lambda: len(self.victim.endings) > lives, within_s=REACHED_WITHIN_S)
-        await self.fleet.until_connected()
+        connecting = asyncio.create_task(self.fleet.until_connected())
+        await comes_true(lambda: connecting.done() or self._is_stopped(), within_s=PATIENCE_S)
+        if connecting.done():
+            await connecting
+        connecting.cancel()
 
     async def _trouble(self) -> None:
         for stage in self.fleet.stages.values():
