@@ -20,22 +20,10 @@ from channels.core.attempt import SendRules
 from channels.core.intake import FreeDisk
 from channels.core.runtime import HOOK_POINTS, LOOK_EVERY_S, REPORT_EVERY_S, ChannelConfig, ChannelDeps, ChannelRuntime
 from channels.core.secrets import open_secret_capture
+from gateway import config
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import embedded_url
 from gateway.clock import SystemClock
-from gateway.config import (
-    PluginAccount,
-    QueueMode,
-    Settings,
-    TelegramAccount,
-    database_url,
-    hook_path,
-    house_language,
-    load,
-    own_hosts,
-    table_of,
-    webhook_host,
-)
 from gateway.config.channels import PlaceholderUse
 from gateway.config.derived import check_installed
 from gateway.contracts.errors import BusError, ConfigError, CredentialsRejected, PluginBroken, TrivetError
@@ -61,7 +49,7 @@ log = logging.getLogger("trivet.channels")
 class AdapterModule(Protocol):
     """The content of a module that the table names; that of a plug-in is given its own account only."""
 
-    def open_adapter(self, name: str, settings: Settings, parts: AdapterDeps) -> ChannelAdapter:
+    def open_adapter(self, name: str, settings: config.Settings, parts: AdapterDeps) -> ChannelAdapter:
         """Build the adapter that the settings of channel `name` ask for. Raises `ConfigError` when they cannot work."""
 
 
@@ -81,7 +69,7 @@ STOP_GRACE_S = 8.0  # less than the supervisor gives: a send in flight has time 
 
 def main() -> None:
     """Run the channels until SIGTERM or SIGINT."""
-    loaded = load()
+    loaded = config.load()
     scrubber = scrubber_of(loaded, *vault_keys(loaded.settings))
     configure_logs(scrubber, level=loaded.settings.log.level.value, as_json=loaded.settings.log.as_json)
     guard_streams()
@@ -90,11 +78,11 @@ def main() -> None:
         runner.run(_serve_until_signalled(loaded.settings, names, scrubber))
 
 
-async def _serve_until_signalled(settings: Settings, names: tuple[str, ...], scrubber: Scrubber) -> None:
+async def _serve_until_signalled(settings: config.Settings, names: tuple[str, ...], scrubber: Scrubber) -> None:
     await serve(settings, names, scrubber, stop_event())
 
 
-async def serve(settings: Settings, names: tuple[str, ...], scrubber: Scrubber, stopping: asyncio.Event) -> None:
+async def serve(settings: config.Settings, names: tuple[str, ...], scrubber: Scrubber, stopping: asyncio.Event) -> None:
     """Run these channels until `stopping`. Raises `ConfigError` when no platform accepts us."""
     bus = await retry_until_available(lambda: _open_bus(settings), RetryPolicy(for_s=BUS_WAIT_S))
     sending = asyncio.create_task(send_lines(bus.operator))
@@ -106,7 +94,7 @@ async def serve(settings: Settings, names: tuple[str, ...], scrubber: Scrubber, 
         await bus.close()
 
 
-async def _open_bus(settings: Settings) -> RedisBus:
+async def _open_bus(settings: config.Settings) -> RedisBus:
     return await open_bus(
         settings.redis.url or embedded_url(settings.data_dir),
         lane_messages_max=settings.queue.lane_messages_max,
@@ -116,7 +104,7 @@ async def _open_bus(settings: Settings) -> RedisBus:
     )
 
 
-async def open_channel(name: str, settings: Settings, parts: AdapterDeps) -> ChannelAdapter:
+async def open_channel(name: str, settings: config.Settings, parts: AdapterDeps) -> ChannelAdapter:
     """Load the module of channel `name` and make its adapter; others may work meanwhile. Raises `ConfigError`, for the
     channel of a plug-in `PluginBroken` whatever is wrong with it."""
     if (account := settings.channels.of_plugins().get(name)) is not None:
@@ -127,12 +115,14 @@ async def open_channel(name: str, settings: Settings, parts: AdapterDeps) -> Cha
 
 
 async def _open_plugin(
-    name: str, account: PluginAccount, packages: Sequence[str], parts: AdapterDeps
+    name: str, account: config.PluginAccount, packages: Sequence[str], parts: AdapterDeps
 ) -> ChannelAdapter:
     part = next(part for part in enabled_parts(packages, PluginKind.CHANNELS) if part.name == name)
     try:
         module = await asyncio.to_thread(load_part, part)
-        adapter: ChannelAdapter = module.open_adapter(name, account.read_as(module.Account, table_of(name)), parts)
+        adapter: ChannelAdapter = module.open_adapter(
+            name, account.read_as(module.Account, config.table_of(name)), parts
+        )
     except (Exception, SystemExit) as error:  # named boundary, a plug-in: the other channels go on
         said = str(error) if isinstance(error, TrivetError) else f"{type(error).__name__}: {error}"
         raise PluginBroken(f"channel {name} of {part.package} {part.version} is left out: {said}") from error
@@ -140,7 +130,7 @@ async def _open_plugin(
     return adapter
 
 
-def chosen(settings: Settings, asked: tuple[str, ...]) -> tuple[str, ...]:
+def chosen(settings: config.Settings, asked: tuple[str, ...]) -> tuple[str, ...]:
     """Choose the channels to start: those asked for, otherwise all that are enabled. Raises `ConfigError`."""
     known = settings.channels.each()
     for name in asked:
@@ -151,9 +141,9 @@ def chosen(settings: Settings, asked: tuple[str, ...]) -> tuple[str, ...]:
         raise ConfigError("no channel is enabled: set a token, such as channels.telegram.token, in trivet.toml")
     for name in wanted:
         if missing := known[name].missing:
-            keys = " and ".join(f"{table_of(name)}.{key}" for key in missing)
+            keys = " and ".join(f"{config.table_of(name)}.{key}" for key in missing)
             raise ConfigError(f"channel {name} cannot start without {keys}: set it or disable the channel")
-        check_installed(name.partition(".")[0], table_of(name))
+        check_installed(name.partition(".")[0], config.table_of(name))
     return tuple(wanted)
 
 
@@ -161,7 +151,12 @@ class ChannelSupervisor:
     """All channels of this process, from start to end."""
 
     def __init__(
-        self, settings: Settings, names: tuple[str, ...], scrubber: Scrubber, bus: RedisBus, stopping: asyncio.Event
+        self,
+        settings: config.Settings,
+        names: tuple[str, ...],
+        scrubber: Scrubber,
+        bus: RedisBus,
+        stopping: asyncio.Event,
     ) -> None:
         clock, self._tally = SystemClock(), Tally()
         hooks = load_hooks(settings.plugins.enabled, HOOK_POINTS, partial(self._tally.add, HOOK_FAILURES))
@@ -195,7 +190,7 @@ class ChannelSupervisor:
                 self._reject(error)
                 continue
             if isinstance(adapter, SupportsWebhooks) and adapter.is_called:
-                hooks[hook_path(name)] = adapter
+                hooks[config.hook_path(name)] = adapter
             runtimes.append(
                 ChannelRuntime(adapter, self._deps, channel_config(self._settings, name), consumer=self._parts.holder)
             )
@@ -221,8 +216,8 @@ class ChannelSupervisor:
             return
         from channels.core.webhooks import Webhooks  # noqa: PLC0415 - start-up: most channels call the platform
 
-        webhooks = Webhooks(hooks, hosts=own_hosts(self._settings))
-        async with webhooks.served(webhook_host(self._settings), self._settings.http.webhook_port):
+        webhooks = Webhooks(hooks, hosts=config.own_hosts(self._settings))
+        async with webhooks.served(config.webhook_host(self._settings), self._settings.http.webhook_port):
             yield
 
     async def _keep(self, runtime: ChannelRuntime) -> None:
@@ -254,21 +249,21 @@ async def _report_when_connected(runtimes: Sequence[ChannelRuntime]) -> None:
     report_ready()
 
 
-def channel_config(settings: Settings, channel: str) -> ChannelConfig:
+def channel_config(settings: config.Settings, channel: str) -> ChannelConfig:
     """Return what the configuration says about access, lanes and sends of a channel."""
     if channel == EVENTS:
         return ChannelConfig(settings.access.policy, settings.session.scope)
     chosen = settings.channels.each()[channel]
-    is_ours = not settings.redis.url or database_url(settings).startswith("sqlite")
+    is_ours = not settings.redis.url or config.database_url(settings).startswith("sqlite")
     floor = settings.limits.disk.free_mb * 1024**2 if is_ours else 0
-    placeholder = chosen.placeholder if isinstance(chosen, TelegramAccount) else PlaceholderUse.NEVER
+    placeholder = chosen.placeholder if isinstance(chosen, config.TelegramAccount) else PlaceholderUse.NEVER
     return ChannelConfig(
         settings.access.policy,
         settings.session.scope,
         settle_ms=settings.queue.settle_ms,
         lane_messages_max=settings.queue.lane_messages_max,
-        interrupts=settings.queue.mode is QueueMode.INTERRUPT,
-        language=house_language(settings),
+        interrupts=settings.queue.mode is config.QueueMode.INTERRUPT,
+        language=config.house_language(settings),
         rate_of=settings.limits.rate_of,
         command_rate_of=settings.limits.command_rate_of,
         has_disk=FreeDisk(settings.data_dir, floor),

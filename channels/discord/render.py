@@ -11,18 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
+from channels.markdown import layout
 from channels.markdown.chunk import split
-from channels.markdown.layout import (
-    ZERO_WIDTH_SPACE,
-    Piece,
-    Style,
-    TextLine,
-    fit_tables,
-    lay_out,
-    line_text,
-    linked_text,
-    spans,
-)
 from channels.markdown.parse import parse
 from channels.markdown.tree import Blocks, Mark, TextRun, plain_text
 from gateway.contracts.messages import Choice, CleanText
@@ -31,7 +21,7 @@ CONTENT_CHARS_MAX: Final = 1950  # of 2000 code points
 TABLE_WIDTH_MAX: Final = 60
 HEADING_LEVEL_MAX: Final = 3
 
-STYLE: Final = Style(bullets=("- ",), indent="  ", rule="───", gap_after_level=0)
+STYLE: Final = layout.Style(bullets=("- ",), indent="  ", rule="───", gap_after_level=0)
 _SIGNS: Final = {Mark.BOLD: "**", Mark.ITALIC: "*", Mark.STRIKE: "~~"}
 _SPECIAL: Final = re.compile(r"([\\*_~|`\[\]<>])")
 _LINE_START: Final = re.compile(r"(\s*)(?:([#+-])|(\d+)([.)]))(?=[\s#])")
@@ -81,7 +71,7 @@ def file_part(name: str, data: bytes, caption: str) -> DiscordFile:
 
 def render(text: CleanText) -> tuple[DiscordChunk, ...]:
     """Render the messages that show `text`, in order; none for a text in which there is nothing to see."""
-    blocks = fit_tables(parse(text), TABLE_WIDTH_MAX)
+    blocks = layout.fit_tables(parse(text), TABLE_WIDTH_MAX)
     return tuple(_chunk(part) for part in split(blocks, _load, chars_max=CONTENT_CHARS_MAX))
 
 
@@ -93,23 +83,23 @@ def under(line: str, chunk: DiscordPart) -> DiscordPart:
 
 
 def _load(blocks: Blocks) -> float:
-    return len(_content(lay_out(blocks, STYLE))) / CONTENT_CHARS_MAX
+    return len(_content(layout.lay_out(blocks, STYLE))) / CONTENT_CHARS_MAX
 
 
 def _chunk(blocks: Blocks) -> DiscordChunk:
-    lines = lay_out(blocks, STYLE)
-    return DiscordChunk(_content(lines), _without_mentions(linked_text(lines)).strip())
+    lines = layout.lay_out(blocks, STYLE)
+    return DiscordChunk(_content(lines), _without_mentions(layout.linked_text(lines)).strip())
 
 
-def _content(lines: Sequence[TextLine]) -> str:
+def _content(lines: Sequence[layout.TextLine]) -> str:
     return "\n".join(text for line in lines for text in _written(line)).strip()
 
 
-def _written(line: TextLine) -> Iterator[str]:
+def _written(line: layout.TextLine) -> Iterator[str]:
     prefix = "> " if line.is_quoted else ""
     if line.fence:
         fence = line.fence
-        body = fence.text.replace("```", f"`{ZERO_WIDTH_SPACE}`{ZERO_WIDTH_SPACE}`")
+        body = fence.text.replace("```", f"`{layout.ZERO_WIDTH_SPACE}`{layout.ZERO_WIDTH_SPACE}`")
         for text in [f"```{fence.language}", *body.split("\n"), "```"]:
             yield prefix + text
     elif 0 < line.level <= HEADING_LEVEL_MAX and not line.lead:
@@ -118,33 +108,35 @@ def _written(line: TextLine) -> Iterator[str]:
         yield prefix + line.lead + _line_text(line, frozenset({Mark.BOLD}) if line.level else frozenset())
 
 
-def _line_text(line: TextLine, more: frozenset[Mark]) -> str:
-    pieces = [piece for index, span in enumerate(spans(line.runs)) for piece in _pieces(span, more, is_first=not index)]
-    return line_text(pieces, _SIGNS, needs_border=_never)
+def _line_text(line: layout.TextLine, more: frozenset[Mark]) -> str:
+    pieces = [
+        piece for index, span in enumerate(layout.spans(line.runs)) for piece in _pieces(span, more, is_first=not index)
+    ]
+    return layout.line_text(pieces, _SIGNS, needs_border=_never)
 
 
 def _never(_char: str) -> bool:
     return False
 
 
-def _pieces(span: Sequence[TextRun], more: frozenset[Mark], *, is_first: bool) -> Iterator[Piece]:
+def _pieces(span: Sequence[TextRun], more: frozenset[Mark], *, is_first: bool) -> Iterator[layout.Piece]:
     run = span[0]
     if not run.url:
         if Mark.CODE in run.marks:
-            yield Piece(_code(run.text), run.marks | more, is_atom=True)
+            yield layout.Piece(_code(run.text), run.marks | more, is_atom=True)
         else:
-            yield Piece(_literal(run.text, is_line_start=is_first), run.marks | more)
+            yield layout.Piece(_literal(run.text, is_line_start=is_first), run.marks | more)
         return
     marks = frozenset.intersection(*(part.marks for part in span)) | more
     label = plain_text(span)
     if Mark.BARE_URL in run.marks or label == run.url:
-        yield Piece(f"<{_address(label)}>", marks)
+        yield layout.Piece(f"<{_address(label)}>", marks)
     elif _ADDRESS_LIKE.search(label):
-        yield Piece(f"{_literal(label, is_line_start=is_first)} (<{_address(run.url)}>)", marks)
+        yield layout.Piece(f"{_literal(label, is_line_start=is_first)} (<{_address(run.url)}>)", marks)
     elif Mark.IMAGE in run.marks:
-        yield Piece(f"[{_literal(label)}]({_address(run.url).replace('(', '%28').replace(')', '%29')})", marks)
+        yield layout.Piece(f"[{_literal(label)}]({_address(run.url).replace('(', '%28').replace(')', '%29')})", marks)
     else:
-        yield Piece(f"[{_label(span, marks)}](<{_address(run.url)}>)", marks)
+        yield layout.Piece(f"[{_label(span, marks)}](<{_address(run.url)}>)", marks)
 
 
 def _address(url: str) -> str:
@@ -155,12 +147,12 @@ def _address(url: str) -> str:
 
 def _label(span: Sequence[TextRun], outer: frozenset[Mark]) -> str:
     inner = (
-        Piece(_code(run.text), run.marks - outer, is_atom=True)
+        layout.Piece(_code(run.text), run.marks - outer, is_atom=True)
         if Mark.CODE in run.marks
-        else Piece(_literal(run.text), run.marks - outer)
+        else layout.Piece(_literal(run.text), run.marks - outer)
         for run in span
     )
-    return line_text(inner, _SIGNS, needs_border=_never)
+    return layout.line_text(inner, _SIGNS, needs_border=_never)
 
 
 def _literal(text: str, *, is_line_start: bool = False) -> str:
@@ -179,7 +171,7 @@ def _escaped_start(match: re.Match[str]) -> str:
 
 
 def _without_mentions(text: str) -> str:
-    return _MENTION.sub("@" + ZERO_WIDTH_SPACE, text)
+    return _MENTION.sub("@" + layout.ZERO_WIDTH_SPACE, text)
 
 
 def _code(text: str) -> str:
@@ -188,5 +180,5 @@ def _code(text: str) -> str:
     if not longest:
         return f"`{text}`"
     if longest > 1:  # Discord knows one and two, three begin a fence
-        text = text.replace("``", f"`{ZERO_WIDTH_SPACE}`")
+        text = text.replace("``", f"`{layout.ZERO_WIDTH_SPACE}`")
     return f"`` {text} ``"

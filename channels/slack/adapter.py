@@ -15,25 +15,12 @@ from slack_sdk.web.async_client import AsyncWebClient
 from channels.core import adapter, downloads
 from channels.core.message import Raw, integer, mapping, target_fields, text
 from channels.markdown.chunk import clipped
-from channels.slack import limits
+from channels.slack import limits, sending
 from channels.slack.client import SOCKET_TIMEOUTS, SocketTimeouts
 from channels.slack.connection import SlackConnection, SlackEndpoint
 from channels.slack.errors import api_word, delivery_error, fetch_error, file_error, lookup_error
 from channels.slack.normalize import SlackTarget, parse_target, relocated
 from channels.slack.render import SlackChunk, SlackFile, SlackPart, file_part, render, under
-from channels.slack.sending import (
-    ResponseUrls,
-    SlackStreams,
-    answer,
-    began,
-    carries,
-    change,
-    direct_channel,
-    find_post,
-    is_whole,
-    post,
-    shows_file,
-)
 from gateway.config import Settings, table_of
 from gateway.contracts.errors import ConfigError, FileRefused, FormatRefused, SendFailed, Untraceable
 from gateway.contracts.ids import ReplyAddress
@@ -163,9 +150,9 @@ class SlackAdapter(adapter.ConnectedAdapter):
     ) -> None:
         self._api_base = endpoint.api_base
         self._proxy = endpoint.proxy
-        self._response_urls = ResponseUrls(parts.places, lambda: self.account, proxy=endpoint.proxy)
+        self._response_urls = sending.ResponseUrls(parts.places, lambda: self.account, proxy=endpoint.proxy)
         super().__init__(name, SlackConnection(endpoint, parts, self._response_urls, name=name, timeouts=timeouts))
-        self._streams = SlackStreams(
+        self._streams = sending.SlackStreams(
             self._connected, parts.clock, life_s=stream_life_s, stopped=self._connection.tell_stopped
         )
 
@@ -212,12 +199,12 @@ class SlackAdapter(adapter.ConnectedAdapter):
         if target.picks and send_id.endswith(":0"):
             chunk = replace(chunk, picks=target.picks)
         if target.link:
-            return await answer(client, self._response_urls, target, chunk, send_id=send_id, plain=plain)
-        return (await post(client, target, chunk, send_id=send_id, plain=plain),)
+            return await sending.answer(client, self._response_urls, target, chunk, send_id=send_id, plain=plain)
+        return (await sending.post(client, target, chunk, send_id=send_id, plain=plain),)
 
     async def amend(self, address: ReplyAddress, chunk: SlackChunk, *, message_id: str, plain: bool) -> bool:
         target = parse_target(address.target)
-        return await change(self._connected(), target, chunk, ts=message_id, plain=plain)
+        return await sending.change(self._connected(), target, chunk, ts=message_id, plain=plain)
 
     def nameable(self, address: ReplyAddress) -> adapter.Nameable | None:
         target = parse_target(address.target)
@@ -269,7 +256,9 @@ class SlackAdapter(adapter.ConnectedAdapter):
             try:
                 target = await self._place_of(asked)
                 is_it = self._is_it(target, chunk, send_id)
-                found = await find_post(client, target.channel, target.thread_ts, is_it=is_it, since_ms=since_ms)
+                found = await sending.find_post(
+                    client, target.channel, target.thread_ts, is_it=is_it, since_ms=since_ms
+                )
             except Exception as error:
                 raise lookup_error(error) from error
             if found is not None:
@@ -278,21 +267,21 @@ class SlackAdapter(adapter.ConnectedAdapter):
         else:
             raise Untraceable("the history does not show it")
         ts = str(found["ts"])
-        if not isinstance(chunk, SlackFile) and not is_whole(found, chunk):
-            await change(client, target, chunk, ts=ts, plain=False)
+        if not isinstance(chunk, SlackFile) and not sending.is_whole(found, chunk):
+            await sending.change(client, target, chunk, ts=ts, plain=False)
         return (ts,)
 
     async def _place_of(self, target: SlackTarget) -> SlackTarget:
         """Return where to post a message: for one person only, in the direct messages with that person."""
-        return SlackTarget(await direct_channel(self._connected(), target)) if target.is_aside else target
+        return SlackTarget(await sending.direct_channel(self._connected(), target)) if target.is_aside else target
 
     def _is_it(self, target: SlackTarget, chunk: SlackPart, send_id: str) -> Callable[[Raw], bool]:
         if isinstance(chunk, SlackFile):
-            return shows_file(chunk.upload_id)
-        is_sent, me = carries(send_id), self._connection.me
+            return sending.shows_file(chunk.upload_id)
+        is_sent, me = sending.carries(send_id), self._connection.me
         if target.thread_ts is None or me is None:  # nothing is streamed there
             return is_sent
-        is_streamed = began(chunk, me)
+        is_streamed = sending.began(chunk, me)
         return lambda message: is_sent(message) or is_streamed(message)
 
     def chat_of(self, address: ReplyAddress) -> str:

@@ -23,29 +23,11 @@ from channels.core.downloads import goes_direct
 from channels.core.message import Ignored, Incoming, Raw, RawQuote, Retraction, mapping, text
 from channels.core.places import JoinedThreads, ThreadContextLoader
 from channels.core.tasks import AdapterTasks, Backoff, first_to_end
-from channels.slack import limits
+from channels.slack import limits, normalize
 from channels.slack.client import EventsWebhook, Hear, SlackSockets, SocketTimeouts, bolt_app, sdk_log
 from channels.slack.content import mentioned, people_in, said_in
 from channels.slack.errors import asked_to_wait_s, or_rejected
 from channels.slack.history import ORDER, SlackHistory, SlackThreadContext, is_ts, place_of
-from channels.slack.normalize import (
-    SlackIdentity,
-    SlackTarget,
-    is_pick,
-    is_press,
-    is_question,
-    is_slash,
-    moved,
-    normalize,
-    normalize_pick,
-    normalize_press,
-    normalize_question,
-    normalize_slash,
-    parse_target,
-    relocated,
-    response_url_of,
-    stopped_stream,
-)
 from channels.slack.render import Block, option, render
 from channels.slack.sending import ResponseUrls, respond
 from channels.slack.workspace import ChannelMoves, SlackPeople
@@ -63,7 +45,7 @@ _CHANGES: Final = frozenset({"message_changed", "message_deleted"})
 class SlackSource:
     """The `channels.core.backfill.MessageSource` of one workspace. It hears payloads as Slack sends them."""
 
-    me: SlackIdentity
+    me: normalize.SlackIdentity
     history: SlackHistory
     threads: JoinedThreads
     response_urls: ResponseUrls
@@ -77,7 +59,7 @@ class SlackSource:
         not."""
 
         async def hear(body: Mapping[str, Any]) -> None:
-            move = moved(body)
+            move = normalize.moved(body)
             if move is not None:
                 await self.moves.note(move)
                 return
@@ -121,11 +103,13 @@ class SlackSource:
     async def _given(self, payload: Raw) -> Incoming | Ignored:
         """Understand a command given by a slash command or a list. Its response URL is on the bus before the command
         is."""
-        understood = (normalize_slash if is_slash(payload) else normalize_pick)(payload, self.me)
+        understood = (normalize.normalize_slash if normalize.is_slash(payload) else normalize.normalize_pick)(
+            payload, self.me
+        )
         if isinstance(understood, Ignored):
             return understood
-        name = parse_target(understood.address.target).link or ""
-        await self.response_urls.keep(name, response_url_of(payload))
+        name = normalize.parse_target(understood.address.target).link or ""
+        await self.response_urls.keep(name, normalize.response_url_of(payload))
         author = await self.people.one(understood.user_id)
         return replace(understood, author_name=author.name, language=author.language) if author else understood
 
@@ -139,10 +123,12 @@ class SlackSource:
         takes_part = bool(thread_ts) and await self.threads.has_joined(text(event.get("channel")), thread_ts)
 
         def read(names: Mapping[str, str]) -> Incoming | Retraction | Ignored:
-            said = normalize(payload, self.me, takes_part=lambda channel, thread: takes_part, names=names)
+            said = normalize.normalize(payload, self.me, takes_part=lambda channel, thread: takes_part, names=names)
             if not isinstance(said, Incoming):
                 return said
-            return replace(said, address=relocated(said.address, self.moves.newest(text(event.get("channel")))))
+            return replace(
+                said, address=normalize.relocated(said.address, self.moves.newest(text(event.get("channel"))))
+            )
 
         understood = read({})
         if not isinstance(understood, Incoming) or not (understood.is_addressed or understood.is_edit):
@@ -157,7 +143,7 @@ class SlackSource:
         return replace(named, language=author.language if author else "", quotes=(*before, *named.quotes))
 
     async def _said_before(self, incoming: Incoming) -> tuple[RawQuote, ...]:
-        target = parse_target(incoming.address.target)
+        target = normalize.parse_target(incoming.address.target)
         if target.thread_ts == target.message_ts:  # it begins the thread
             self.context_loader.told(incoming)
         return await self.context_loader.of(incoming, lambda: self.context.before(incoming))
@@ -177,7 +163,7 @@ def _heard(body: Mapping[str, Any]) -> RawMessage[Raw] | None:
 
 
 def _is_given(body: Raw) -> bool:
-    return is_slash(body) or is_pick(body)
+    return normalize.is_slash(body) or normalize.is_pick(body)
 
 
 def spoken(event: Raw) -> Raw:
@@ -192,7 +178,7 @@ def spoken(event: Raw) -> Raw:
 class SlackPresses:
     """The presses that come over one socket."""
 
-    me: SlackIdentity
+    me: normalize.SlackIdentity
     handler: InboundHandler
     people: SlackPeople
     background: AdapterTasks
@@ -204,9 +190,9 @@ class SlackPresses:
         `BusUnavailable`: then nothing is acknowledged."""
 
         async def hear_all(body: Mapping[str, Any]) -> Sequence[Block] | None:
-            if is_question(body):
+            if normalize.is_question(body):
                 return await self._list(body)
-            if is_press(body) and not is_pick(body):
+            if normalize.is_press(body) and not normalize.is_pick(body):
                 await self._take(body)
                 return None
             return await hear(body)
@@ -214,12 +200,12 @@ class SlackPresses:
         return hear_all
 
     async def _list(self, body: Mapping[str, Any]) -> Sequence[Block]:
-        typing = normalize_question(body, self.me)
+        typing = normalize.normalize_question(body, self.me)
         suggestions = () if isinstance(typing, Ignored) else await self.handler.suggest(await self._known(typing))
         return [option(each.label, each.value) for each in suggestions]
 
     async def _take(self, body: Mapping[str, Any]) -> None:
-        press = normalize_press(body, self.me)
+        press = normalize.normalize_press(body, self.me)
         if isinstance(press, Ignored):
             return
         known = await self._known(press)
@@ -227,7 +213,7 @@ class SlackPresses:
 
         async def pass_on() -> None:
             told = await self.handler.told(known) if word is None else word
-            url = response_url_of(body)
+            url = normalize.response_url_of(body)
             chunks = render(told)
             if chunks and url:
                 await respond(url, chunks[0], plain=False, proxy=self.proxy)
@@ -281,7 +267,7 @@ class SlackConnection(PlatformConnection):
         self._timeouts = timeouts
         self._handler: InboundHandler | None = None
         self.client: AsyncWebClient | None = None
-        self.me: SlackIdentity | None = None
+        self.me: normalize.SlackIdentity | None = None
 
     @property
     def account(self) -> str:
@@ -296,11 +282,11 @@ class SlackConnection(PlatformConnection):
             return
         await self._while_holding(lambda: self._stay_connected(handler))
 
-    def tell_stopped(self, target: SlackTarget, ts: str) -> None:
+    def tell_stopped(self, target: normalize.SlackTarget, ts: str) -> None:
         """Take it in that a person has stopped the stream `ts`. A stop that does not arrive is left to the person, who
         sees the answer go on."""
         if self.me is not None and self._handler is not None:
-            self._background.start(self._stop(self._handler, stopped_stream(target, ts, self.me)))
+            self._background.start(self._stop(self._handler, normalize.stopped_stream(target, ts, self.me)))
 
     async def _stop(self, handler: InboundHandler, stop: Incoming) -> None:
         await handler.accept(stop)
@@ -380,12 +366,12 @@ class SlackConnection(PlatformConnection):
 
         await first_to_end(sockets.run(), listen())
 
-    async def _identify(self, client: AsyncWebClient) -> SlackIdentity:
+    async def _identify(self, client: AsyncWebClient) -> normalize.SlackIdentity:
         try:
             answer = await client.auth_test()
         except SlackApiError as error:
             raise or_rejected(error) from error
-        return SlackIdentity(
+        return normalize.SlackIdentity(
             team_id=str(answer.get("team_id") or ""),
             user_id=str(answer["user_id"]),
             bot_id=str(answer.get("bot_id") or ""),

@@ -17,18 +17,8 @@ from html import escape, unescape
 from itertools import chain, count
 from typing import Any, Final, TypeAlias
 
+from channels.markdown import layout
 from channels.markdown.chunk import split
-from channels.markdown.layout import (
-    ZERO_WIDTH_SPACE,
-    Piece,
-    Style,
-    TextLine,
-    fit_tables,
-    lay_out,
-    line_text,
-    linked_text,
-    spans,
-)
 from channels.markdown.parse import URL_CHARS_MAX, parse
 from channels.markdown.tree import Blocks, Fence, Mark, TextRun, plain_text
 from channels.slack import limits
@@ -71,7 +61,7 @@ def continuation(shown: str, markdown: str) -> str | None:
 TEXT_CHARS_MAX: Final = 3900  # escaped; Slack splits silently a little above 4000
 TABLE_WIDTH_MAX: Final = 80
 
-STYLE: Final = Style(bullets=("• ", "◦ ", "▪ "), indent="    ", rule="———", gap_after_level=0)
+STYLE: Final = layout.Style(bullets=("• ", "◦ ", "▪ "), indent="    ", rule="———", gap_after_level=0)
 _SIGNS: Final = {Mark.BOLD: "*", Mark.ITALIC: "_", Mark.STRIKE: "~"}
 _OPENING_SIGN: Final = re.compile(r"(?<!\w)([*_~`])(?=\S)")
 _QUOTE_SIGN: Final = re.compile(r"\s*>")
@@ -110,7 +100,7 @@ def file_part(name: str, content: bytes, caption: str) -> SlackFile:
 
 def render(text: CleanText) -> tuple[SlackChunk, ...]:
     """Render the messages that show `text`, in order; none for a text in which there is nothing to see."""
-    blocks = fit_tables(parse(text), TABLE_WIDTH_MAX)
+    blocks = layout.fit_tables(parse(text), TABLE_WIDTH_MAX)
     chunks = tuple(_chunk(part) for part in split(blocks, _load, chars_max=TEXT_CHARS_MAX))
     return (replace(chunks[0], source=streamable(text)),) if len(chunks) == 1 else chunks
 
@@ -123,43 +113,43 @@ def under(line: str, chunk: SlackPart) -> SlackPart:
 
 
 def _load(blocks: Blocks) -> float:
-    return len(_text(lay_out(blocks, STYLE))) / TEXT_CHARS_MAX
+    return len(_text(layout.lay_out(blocks, STYLE))) / TEXT_CHARS_MAX
 
 
 def _chunk(blocks: Blocks) -> SlackChunk:
-    lines = lay_out(blocks, STYLE)
-    return SlackChunk(_text(lines), _escaped(linked_text(lines).strip()))
+    lines = layout.lay_out(blocks, STYLE)
+    return SlackChunk(_text(lines), _escaped(layout.linked_text(lines).strip()))
 
 
 def _escaped(text: str) -> str:
     return escape(text, quote=False)
 
 
-def _text(lines: Sequence[TextLine]) -> str:
+def _text(lines: Sequence[layout.TextLine]) -> str:
     return "\n".join(text for line in _unquoted_gaps(lines) for text in _written(line)).strip()
 
 
-def _unquoted_gaps(lines: Sequence[TextLine]) -> Iterator[TextLine]:
+def _unquoted_gaps(lines: Sequence[layout.TextLine]) -> Iterator[layout.TextLine]:
     """Take the quote away from blank lines next to a fence: Slack cannot quote a fence, which goes between the quoted
     lines."""
     for before, line, after in zip((None, *lines), lines, (*lines[1:], None), strict=False):
         is_gap = line.is_blank and any(beside and beside.fence for beside in (before, after))
-        yield TextLine() if is_gap else line
+        yield layout.TextLine() if is_gap else line
 
 
-def _written(line: TextLine) -> Iterator[str]:
+def _written(line: layout.TextLine) -> Iterator[str]:
     if line.fence:
         yield from _fence_lines(line.fence)
         return
     prefix = "> " if line.is_quoted else ""
     more = frozenset({Mark.BOLD}) if line.level else frozenset[Mark]()
-    pieces = [_piece(span, more, is_first=not index) for index, span in enumerate(spans(line.runs))]
-    yield prefix + line.lead + line_text(pieces, _SIGNS, needs_border=_is_word)
+    pieces = [_piece(span, more, is_first=not index) for index, span in enumerate(layout.spans(line.runs))]
+    yield prefix + line.lead + layout.line_text(pieces, _SIGNS, needs_border=_is_word)
 
 
 def _fence_lines(fence: Fence) -> Iterator[str]:
     yield "```"
-    yield _escaped(fence.text).replace("```", f"`{ZERO_WIDTH_SPACE}`{ZERO_WIDTH_SPACE}`")
+    yield _escaped(fence.text).replace("```", f"`{layout.ZERO_WIDTH_SPACE}`{layout.ZERO_WIDTH_SPACE}`")
     yield "```"
 
 
@@ -167,17 +157,17 @@ def _is_word(char: str) -> bool:
     return char.isalnum() or unicodedata.category(char).startswith("M")
 
 
-def _piece(span: Sequence[TextRun], more: frozenset[Mark], *, is_first: bool) -> Piece:
+def _piece(span: Sequence[TextRun], more: frozenset[Mark], *, is_first: bool) -> layout.Piece:
     run = span[0]
     marks = frozenset.intersection(*(part.marks for part in span)) | more
     label = plain_text(span)
     if Mark.BARE_URL in run.marks or (run.url and label == run.url):
-        return Piece(_escaped(label), marks)
+        return layout.Piece(_escaped(label), marks)
     if run.url:
-        return Piece(_link(run.url, label), marks)
+        return layout.Piece(_link(run.url, label), marks)
     if Mark.CODE in marks and "`" not in label:
-        return Piece(f"`{_escaped(label)}`", marks, is_atom=True)
-    return Piece(_literal(label, is_line_start=is_first), marks)
+        return layout.Piece(f"`{_escaped(label)}`", marks, is_atom=True)
+    return layout.Piece(_literal(label, is_line_start=is_first), marks)
 
 
 def _link(url: str, label: str) -> str:
@@ -189,8 +179,8 @@ def _link(url: str, label: str) -> str:
 
 def _literal(text: str, *, is_line_start: bool) -> str:
     """Write text that Slack shows as it is: a sign that could open something is held off its word."""
-    escaped = _escaped(_OPENING_SIGN.sub(rf"\1{ZERO_WIDTH_SPACE}", text))
-    return ZERO_WIDTH_SPACE + escaped if is_line_start and _QUOTE_SIGN.match(text) else escaped
+    escaped = _escaped(_OPENING_SIGN.sub(rf"\1{layout.ZERO_WIDTH_SPACE}", text))
+    return layout.ZERO_WIDTH_SPACE + escaped if is_line_start and _QUOTE_SIGN.match(text) else escaped
 
 
 # Block Kit, as far as our messages need it. Pure.

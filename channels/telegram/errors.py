@@ -26,30 +26,12 @@ from gateway.contracts import errors
 from gateway.contracts.ids import ReplyAddress
 
 _GONE: Final = (
-    "chat not found",
-    "user not found",
-    "peer_id_invalid",
-    "group chat was deactivated",
-    "user is deactivated",
-    "user_deactivated",
-    "bot was kicked",
-    "bot was blocked",
-    "user_is_blocked",
-    "banned_in_channel",
-    "channel_private",
-    "chat_admin_required",
-    "not enough rights",
-    "have no rights",
-    "need administrator rights",
-    "chat_write_forbidden",
-    "chat_restricted",
-    "chat_send_plain_forbidden",
-    "topic_closed",
-    "topic_deleted",
-    "topic_id_invalid",
-    "topic_id_invalid",
+    "chat not found", "user not found", "peer_id_invalid", "group chat was deactivated", "user is deactivated",
+    "user_deactivated", "bot was kicked", "bot was blocked", "user_is_blocked", "banned_in_channel", "channel_private",
+    "chat_admin_required", "not enough rights", "have no rights", "need administrator rights", "chat_write_forbidden",
+    "chat_restricted", "chat_send_plain_forbidden", "topic_closed", "topic_deleted", "topic_id_invalid",
     "message thread not found",
-)
+)  # fmt: skip
 """Descriptions of a 400 that say "not here, not any more"."""
 
 _TOO_LARGE: Final = "request entity too large"

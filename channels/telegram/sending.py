@@ -14,16 +14,7 @@ from functools import partial
 from itertools import count, islice
 from typing import Final, TypeVar
 
-from telegram import (
-    Bot,
-    InlineKeyboardButton,
-    InlineKeyboardMarkup,
-    InputMediaDocument,
-    LinkPreviewOptions,
-    Message,
-    MessageEntity,
-    ReplyParameters,
-)
+import telegram
 from telegram.error import BadRequest, EndPointNotFound, InvalidToken, TelegramError
 
 from channels.core.message import mapping
@@ -40,7 +31,7 @@ log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 PLACEHOLDER: Final = "…"
-_NO_PREVIEW: Final = LinkPreviewOptions(is_disabled=True)
+_NO_PREVIEW: Final = telegram.LinkPreviewOptions(is_disabled=True)
 _NOT_MODIFIED: Final = "message is not modified"
 _NOT_OURS: Final = ("message to edit not found", "message can't be edited")
 _ALREADY_DELETED: Final = "message to delete not found"
@@ -54,7 +45,7 @@ _GONE: Final = (*_NOT_OURS, "message_id_invalid")
 class TelegramSender:
     """The calls of one bot that send. All raise the SDK's `TelegramError`."""
 
-    def __init__(self, bot: Bot) -> None:
+    def __init__(self, bot: telegram.Bot) -> None:
         self._bot = bot
 
     async def send(self, target: TelegramTarget, chunk: TelegramChunk, *, plain: bool) -> str:
@@ -101,7 +92,9 @@ class TelegramSender:
                     raise
         return await self._upload(partial(self._bot.send_document, disable_content_type_detection=True), target, file)
 
-    async def _upload(self, send: Callable[..., Awaitable[Message]], target: TelegramTarget, file: TelegramFile) -> str:
+    async def _upload(
+        self, send: Callable[..., Awaitable[telegram.Message]], target: TelegramTarget, file: TelegramFile
+    ) -> str:
         """Send a file by sendDocument, or Opus in Ogg by sendVoice, which shows it as a voice message (Bot API)."""
         sent = await _answering(
             target.reply_to_message_id,
@@ -139,7 +132,7 @@ class TelegramSender:
 
     async def complete_with_file(self, target: TelegramTarget, file: TelegramFile, *, message_id: str) -> bool:
         """Make the message show the document: since Bot API 7.11 one of text may become one. False as above."""
-        shown = InputMediaDocument(
+        shown = telegram.InputMediaDocument(
             file.content, filename=file.name, caption=file.caption or None, disable_content_type_detection=True
         )
         return await _is_edited(
@@ -192,7 +185,9 @@ class TelegramSender:
     async def _can_search(self, target: TelegramTarget) -> bool:
         return not await self._has_topics(target)
 
-    async def _is_ours(self, chat_id: int, message_id: int, keyboard: InlineKeyboardMarkup | None) -> bool | None:
+    async def _is_ours(
+        self, chat_id: int, message_id: int, keyboard: telegram.InlineKeyboardMarkup | None
+    ) -> bool | None:
         """Tell whether there is a message of ours with this id. None: unknown."""
         try:
             await self._bot.edit_message_reply_markup(chat_id, message_id, reply_markup=keyboard)
@@ -237,31 +232,31 @@ async def _is_edited(edit: Awaitable[object]) -> bool:
     return True
 
 
-def entities_of(chunk: TelegramChunk) -> list[MessageEntity]:
+def entities_of(chunk: TelegramChunk) -> list[telegram.MessageEntity]:
     """Convert the entities to the SDK's form."""
     return [
-        MessageEntity(entity.type, entity.offset, entity.length, url=entity.url, language=entity.language)
+        telegram.MessageEntity(entity.type, entity.offset, entity.length, url=entity.url, language=entity.language)
         for entity in chunk.entities
     ]
 
 
-def keyboard(chunk: TelegramPart) -> InlineKeyboardMarkup | None:
+def keyboard(chunk: TelegramPart) -> telegram.InlineKeyboardMarkup | None:
     """Build a keyboard with a button for each choice; None for a chunk without choices. Two short buttons share a row,
     otherwise each has its own."""
     if not chunk.choices:
         return None
-    buttons = [InlineKeyboardButton(choice.label, callback_data=choice.command) for choice in chunk.choices]
+    buttons = [telegram.InlineKeyboardButton(choice.label, callback_data=choice.command) for choice in chunk.choices]
     is_short = len(buttons) <= limits.ROW_BUTTONS_MAX and all(
         len(button.text) <= limits.ROW_LABEL_CHARS_MAX for button in buttons
     )
-    return InlineKeyboardMarkup([buttons] if is_short else [[button] for button in buttons])
+    return telegram.InlineKeyboardMarkup([buttons] if is_short else [[button] for button in buttons])
 
 
-async def _answering(message_id: int | None, send: Callable[[ReplyParameters | None], Awaitable[_T]]) -> _T:
+async def _answering(message_id: int | None, send: Callable[[telegram.ReplyParameters | None], Awaitable[_T]]) -> _T:
     """Send as the answer to a message; where that is refused, because it is gone, as no answer to any."""
     if message_id is not None:
         try:
-            return await send(ReplyParameters(message_id, allow_sending_without_reply=True))
+            return await send(telegram.ReplyParameters(message_id, allow_sending_without_reply=True))
         except BadRequest as error:
             if not any(sign in error.message.lower() for sign in _NOTHING_TO_ANSWER):
                 raise
@@ -273,7 +268,7 @@ async def _answering(message_id: int | None, send: Callable[[ReplyParameters | N
 _NAME_NOT_MODIFIED: Final = "topic_not_modified"
 
 
-async def name_topic(bot: Bot, target: TelegramTarget, title: CleanText) -> None:
+async def name_topic(bot: telegram.Bot, target: TelegramTarget, title: CleanText) -> None:
     """Rename the topic, however often this is asked. Raises the SDK's `TelegramError`."""
     name = clipped(title, limits.TOPIC_NAME_UNITS_MAX)
     try:
@@ -299,7 +294,7 @@ _OF_THIS_ONE: Final = ("not found", "peer_id_invalid", "can't parse", "entit", "
 class TelegramDrafts:
     """The drafts of one bot."""
 
-    def __init__(self, bot: Bot) -> None:
+    def __init__(self, bot: telegram.Bot) -> None:
         self._bot = bot
         self._are_known = False
         self._are_absent = False
