@@ -23,12 +23,13 @@ from channels.emulators.discord import shapes
 from channels.emulators.discord.api import Api, Buckets, not_found
 from channels.emulators.discord.gateway import DiscordEvents, Gateway
 from channels.emulators.discord.interactions import DiscordInteractions, HttpInteractions, as_entry
-from channels.emulators.discord.messages import DiscordDraft, DiscordPosting, mentions_in, rewritten
+from channels.emulators.discord.messages import DiscordPosting, mentions_in
 from channels.emulators.discord.routes import CommandsApi, InteractionsApi, MessagesApi, PlacesApi
 from channels.emulators.discord.view import as_person, as_place, as_said, buttons_of, files_of
 from channels.emulators.discord.world import (
     AttachmentObject,
     Channel,
+    DiscordDraft,
     DiscordState,
     DiscordSwitches,
     DiscordUser,
@@ -39,14 +40,15 @@ from channels.emulators.discord.world import (
 
 PREFIX: Final = "/api/v10"
 VOICE_TYPE: Final = "audio/ogg"
+BOT_NAME: Final = "Trivet"
 _FALLBACK_APPLICATION_ID: Final = 1_100_000_000_000_000_000
 
 
 class DiscordEmulator:
     """One bot's Discord: `app` speaks to the bot, the `Stage` methods to people.
 
-    Without `application_id` it is read from the token, whose first part is the id in base64, as for every bot
-    made today; the bot's user id is the same number unless `bot_user_id` says otherwise (old applications).
+    The application's id is read from the token, whose first part is the id in base64, as for every bot made today;
+    the bot's user id is the same number.
 
     Counted faults hit what delivers something to people (messages, threads, interaction answers), not typing or
     reads; `faults.other["any_request"] = 1` lets them hit everything. Further switches in `faults.other`:
@@ -57,22 +59,14 @@ class DiscordEmulator:
     platform: Final = "discord"
 
     def __init__(
-        self,
-        *,
-        token: str,
-        application_id: str | None = None,
-        bot_user_id: str | None = None,
-        bot_name: str = "Trivet",
-        guild_name: str = "Guild",
-        switches: DiscordSwitches | None = None,
-        clock_s: Callable[[], float] = time.time,
+        self, *, token: str, switches: DiscordSwitches | None = None, clock_s: Callable[[], float] = time.time
     ) -> None:
         self.faults = stage.Faults()
         self.switches = switches or DiscordSwitches()
-        self.application_id = int(application_id or _id_in(token) or _FALLBACK_APPLICATION_ID)
-        bot = DiscordUser(int(bot_user_id or self.application_id), bot_name, bot_name, is_bot=True)
+        self.application_id = _id_in(token)
+        bot = DiscordUser(self.application_id, BOT_NAME, BOT_NAME, is_bot=True)
         self.world = DiscordState(bot=bot, clock_s=clock_s)
-        self.guild = self.world.new_guild(guild_name)
+        self.guild = self.world.new_guild("Guild")
         self._audience = stage.StageAudience()
         self.gateway = Gateway(self.world, token, self.application_id, self.switches, self.faults, clock_s)
         self._events = DiscordEvents(self.world, self.gateway, self._audience, self.switches, self.faults)
@@ -90,8 +84,8 @@ class DiscordEmulator:
     def _routes(self, clock_s: Callable[[], float]) -> list[BaseRoute]:
         world, posting, switches, application_id = self.world, self._posting, self.switches, self.application_id
         messages = MessagesApi(world, posting, self._events, switches, clock_s)
-        places = PlacesApi(world, posting, self._events, switches, self._buckets, application_id, self._endpoint)
-        interactions = InteractionsApi(world, posting, self.interactions, switches, application_id)
+        places = PlacesApi(world, posting, switches, self._buckets, application_id, self._endpoint)
+        interactions = InteractionsApi(world, posting, self.interactions, application_id)
         commands = CommandsApi(world, self.interactions, application_id)
         return [
             *self.api.mount(PREFIX, [*places.routes(), *messages.routes(), *interactions.routes(), *commands.routes()]),
@@ -222,13 +216,12 @@ class DiscordEmulator:
         draft = DiscordDraft(
             content=front + text,
             mentions=_spoken(front + text, target if ping_reply else None),
-            reply_to=target,
             files=tuple(
                 AttachmentObject(self.world.new_id(), file.name, file.content, file.media_type) for file in files
             ),
             flags=MessageFlag.VOICE if not text and [file.media_type for file in files] == [VOICE_TYPE] else 0,
         )
-        return as_said(self.world, self._posting.post(channel, author, draft))
+        return as_said(self.world, self._posting.post(channel, author, draft, reply_to=target))
 
     def _typed(self, text: str) -> str:
         """Return what the client sends for a text in which people are called by their names."""
@@ -254,7 +247,7 @@ class DiscordEmulator:
 
     async def edit(self, message_id: str, place_id: str, text: str) -> None:
         message, text = self._message(message_id, place_id), self._typed(text)
-        self._posting.edit(message, rewritten(message, text, _spoken(text, None)))
+        self._posting.edit(message, replace(message, content=text, mentions=_spoken(text, None)))
 
     async def delete(self, message_id: str, place_id: str) -> None:
         self._posting.delete(self._message(message_id, place_id))
@@ -310,11 +303,11 @@ def _spoken(text: str, target: MessageObject | None) -> Mentions:
     return Mentions(users, found.roles, found.everyone)
 
 
-def _id_in(token: str) -> str | None:
-    """Return the application id at the front of a bot token."""
+def _id_in(token: str) -> int:
+    """Return the application id at the front of a bot token; of a token that has none, one that will do."""
     head = token.partition(".")[0]
     try:
         decoded = base64.b64decode(head + "=" * (-len(head) % 4), validate=True).decode()
     except (binascii.Error, UnicodeDecodeError):
-        return None
-    return decoded if re.fullmatch(r"\d{17,20}", decoded) else None
+        return _FALLBACK_APPLICATION_ID
+    return int(decoded) if re.fullmatch(r"\d{17,20}", decoded) else _FALLBACK_APPLICATION_ID

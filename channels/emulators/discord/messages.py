@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from channels.emulators.discord.gateway import DiscordEvents
 from channels.emulators.discord.world import (
-    NOBODY,
     AttachmentObject,
     Channel,
+    DiscordDraft,
     DiscordRefusal,
     DiscordState,
     DiscordUser,
@@ -23,7 +22,7 @@ from channels.emulators.discord.world import (
     invalid_form,
     unknown,
 )
-from channels.emulators.stage import Json
+from channels.emulators.stage import Json, fields_of
 
 # --- what a text mentions, and what the sender allowed it to ping
 
@@ -81,34 +80,14 @@ AUTO_ARCHIVE_MIN: Final = 1440
 ARCHIVE_CHOICES_MIN: Final = (60, 1440, 4320, 10080)
 
 
-@dataclass(frozen=True, slots=True)
-class DiscordDraft:
-    """A message before it has an id."""
-
-    content: str = ""
-    mentions: Mentions = NOBODY
-    files: tuple[AttachmentObject, ...] = ()
-    components: Sequence[Json] = ()
-    flags: int = 0
-    nonce: str | None = None
-    reply_to: MessageObject | None = None
-    kind: MessageKind | None = None
-    interaction: Json | None = None
-    command: str = ""
-    reference: Json | None = None
-    passed_on: MessageObject | None = None
-
-    @property
-    def is_empty(self) -> bool:
-        return not (self.content or self.files or self.components)
-
-
 @dataclass(slots=True)
 class DiscordPosting:
     world: DiscordState
     events: DiscordEvents
 
-    def post(self, channel: Channel, author: DiscordUser, draft: DiscordDraft) -> MessageObject:
+    def post(
+        self, channel: Channel, author: DiscordUser, draft: DiscordDraft, *, reply_to: MessageObject | None = None
+    ) -> MessageObject:
         """Keep the message, wake an archived thread, and tell everybody."""
         if channel.is_thread and channel.archived:
             if channel.locked:
@@ -117,25 +96,10 @@ class DiscordPosting:
                 )
             channel.archived = False
             self.events.thread_changed(channel)
-        target = draft.reply_to
-        kind = draft.kind or (MessageKind.REPLY if target else MessageKind.DEFAULT)
-        message = MessageObject(
-            id=self.world.new_id(),
-            channel_id=channel.id,
-            author=author,
-            content=draft.content,
-            at_ms=self.world.now_ms(),
-            kind=kind,
-            mentions=draft.mentions,
-            files=draft.files,
-            components=list(draft.components),
-            flags=draft.flags,
-            nonce=draft.nonce,
-            reference=self._reference(target) if target else draft.reference,
-            interaction=draft.interaction,
-            command=draft.command,
-            passed_on=draft.passed_on,
-        )
+        if reply_to is not None:
+            draft = replace(draft, kind=draft.kind or MessageKind.REPLY, reference=self._reference(reply_to))
+        now_ms, message_id = self.world.now_ms(), self.world.new_id()
+        message = MessageObject(**fields_of(draft), id=message_id, channel_id=channel.id, author=author, at_ms=now_ms)
         channel.messages[message.id] = message
         if channel.is_thread and author.id not in channel.member_ids:
             channel.member_ids.append(author.id)
@@ -175,7 +139,7 @@ class DiscordPosting:
         message.content = draft.content
         message.mentions = draft.mentions
         message.files = draft.files
-        message.components = list(draft.components)
+        message.components = draft.components
         message.flags = draft.flags
 
     def delete(self, message: MessageObject) -> None:
@@ -256,21 +220,6 @@ class DiscordPosting:
         return message
 
 
-def unchanged(message: MessageObject) -> DiscordDraft:
-    """Return the message as a draft, to be changed in part."""
-    return DiscordDraft(
-        content=message.content,
-        mentions=message.mentions,
-        files=message.files,
-        components=tuple(message.components),
-        flags=message.flags,
-    )
-
-
-def rewritten(message: MessageObject, content: str, mentions: Mentions) -> DiscordDraft:
-    return replace(unchanged(message), content=content, mentions=mentions)
-
-
 # --- from the JSON of a request to a draft, with Discord's limits and its error for each
 
 
@@ -293,7 +242,6 @@ def new_draft(body: Json, files: tuple[AttachmentObject, ...], *, reply_to: Mess
         components=_components(body),
         flags=flags,
         nonce=nonce,
-        reply_to=reply_to,
     )
     if draft.is_empty:
         raise empty_message()
@@ -304,18 +252,18 @@ def edited_draft(
     message: MessageObject, body: Json, files: tuple[AttachmentObject, ...], *, reply_to: MessageObject | None
 ) -> DiscordDraft:
     """Return the message with the fields of `body` in place; what `body` does not name stays."""
-    kept, given = unchanged(message), _components(body)
-    flags = message.flags
+    given, flags = _components(body), message.flags
     if body.get("flags") is not None:
         flags = flags & ~MessageFlag.SUPPRESS_EMBEDS | int(body["flags"]) & MessageFlag.SUPPRESS_EMBEDS
-    content = _content(body["content"]) if "content" in body else kept.content
+    content = _content(body["content"]) if "content" in body else message.content
     named = body.get("attachments")
-    kept_files = kept.files if named is None else tuple(f for f in kept.files if str(f.id) in _ids(named))
-    return DiscordDraft(
+    kept_files = message.files if named is None else tuple(f for f in message.files if str(f.id) in _ids(named))
+    return replace(
+        message,
         content=content,
-        mentions=_mentions(content, body.get("allowed_mentions"), reply_to) if "content" in body else kept.mentions,
+        mentions=_mentions(content, body.get("allowed_mentions"), reply_to) if "content" in body else message.mentions,
         files=kept_files + files,
-        components=given if "components" in body else kept.components,
+        components=given if "components" in body else message.components,
         flags=flags,
     )
 

@@ -20,9 +20,10 @@ from channels.emulators.discord.interactions import (
     check_choices,
     without_localizations,
 )
-from channels.emulators.discord.messages import DiscordDraft, DiscordPosting, edited_draft, is_system, new_draft
+from channels.emulators.discord.messages import DiscordPosting, edited_draft, is_system, new_draft
 from channels.emulators.discord.world import (
     Channel,
+    DiscordDraft,
     DiscordRefusal,
     DiscordState,
     DiscordSwitches,
@@ -43,7 +44,6 @@ class PlacesApi:
 
     world: DiscordState
     posting: DiscordPosting
-    events: DiscordEvents
     switches: DiscordSwitches
     buckets: Buckets
     application_id: int
@@ -173,7 +173,7 @@ class MessagesApi:
             raise self.switches.refuses_replies
         reply_to = self._replied_to(channel, call.body.get("message_reference"))
         draft = new_draft(call.body, call.files, reply_to=reply_to)
-        message = self.posting.post(channel, self.world.bot, draft)
+        message = self.posting.post(channel, self.world.bot, draft, reply_to=reply_to)
         if draft.nonce is not None:
             now_s = self.clock_s()
             while self._nonces:  # oldest first: the window is the same for all
@@ -313,7 +313,6 @@ class InteractionsApi:
     world: DiscordState
     posting: DiscordPosting
     interactions: DiscordInteractions
-    switches: DiscordSwitches
     application_id: int
 
     def routes(self) -> list[Route]:

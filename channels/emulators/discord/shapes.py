@@ -1,9 +1,14 @@
-"""DiscordState to wire: Discord's JSON objects, with every field that its own documents call required."""
+"""DiscordState to wire: Discord's JSON objects, with every field that its own documents call required.
+
+What all objects of a kind have alike is in `shapes.json`."""
 
 from __future__ import annotations
 
 import hashlib
+import json
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
@@ -22,19 +27,12 @@ from channels.emulators.stage import Json
 
 EVERYTHING: Final = str((1 << 50) - 1)  # a permissions bit set with every named permission
 CDN_LIFE_S: Final = 24 * 3600  # signed attachment links die after about a day
+_ALIKE: Final[Mapping[str, Json]] = json.loads(Path(__file__).with_suffix(".json").read_text("utf-8"))
 _WAVEFORM: Final = "AAAAAAAAAAAA"  # base64 of its loudness over time
 _SNAPSHOT: Final = (
-    "type",
-    "content",
-    "timestamp",
-    "edited_timestamp",
-    "flags",
-    "mentions",
-    "mention_roles",
-    "attachments",
-    "embeds",
+    "type", "content", "timestamp", "edited_timestamp", "flags", "mentions", "mention_roles", "attachments", "embeds",
     "components",
-)
+)  # fmt: skip
 _CONTENT_FLAGS: Final = 1 << 18  # application flag GATEWAY_MESSAGE_CONTENT
 
 
@@ -44,52 +42,35 @@ def timestamp(at_ms: int) -> str:
 
 
 def user(who: DiscordUser) -> Json:
-    return {
+    return _ALIKE["user"] | {
         "id": str(who.id),
         "username": who.username,
         "global_name": None if who.is_bot else who.shown_as,
         "discriminator": "0000" if who.is_bot else "0",
-        "avatar": None,
         "bot": who.is_bot,
-        "public_flags": 0,
     }
 
 
 def own_user(world: DiscordState) -> Json:
-    return user(world.bot) | {"verified": True, "mfa_enabled": True, "flags": 0, "email": None, "locale": "en-US"}
+    return user(world.bot) | _ALIKE["own_user"]
 
 
 def member(world: DiscordState, guild: Guild, who: DiscordUser) -> Json:
     """Return a guild member without its user."""
-    return {
-        "nick": None,
-        "avatar": None,
-        "banner": None,
+    return _ALIKE["member"] | {
         "roles": [str(guild.bot_role_id)] if who.id == world.bot.id else [*map(str, guild.roles_of.get(who.id, ()))],
         "joined_at": timestamp(guild.joined_ms),
-        "premium_since": None,
-        "deaf": False,
-        "mute": False,
-        "flags": 0,
-        "pending": False,
-        "communication_disabled_until": None,
     }
 
 
 def role(role_id: int, name: str, *, bot_id: int | None = None) -> Json:
-    shape: Json = {
+    shape = _ALIKE["role"] | {
         "id": str(role_id),
         "name": name,
-        "color": 0,
-        "colors": {"primary_color": 0, "secondary_color": None, "tertiary_color": None},
-        "hoist": False,
-        "icon": None,
-        "unicode_emoji": None,
         "position": 0 if bot_id is None else 1,
         "permissions": EVERYTHING,
         "managed": bot_id is not None,
         "mentionable": bot_id is not None,
-        "flags": 0,
     }
     return shape if bot_id is None else shape | {"tags": {"bot_id": str(bot_id)}}
 
@@ -104,27 +85,17 @@ def channel(world: DiscordState, place: Channel) -> Json:
     last = str(max(place.messages)) if place.messages else None
     if place.is_thread:
         return _thread(world, place, last)
-    shape: Json = {"id": str(place.id), "type": place.kind.value, "last_message_id": last, "flags": 0}
+    shape: Json = {"id": str(place.id), "type": place.kind.value, "last_message_id": last}
     if place.is_dm:
         assert place.recipient_id is not None
-        return shape | {"recipients": [user(world.users[place.recipient_id])], "last_pin_timestamp": None}
-    shape |= {
-        "guild_id": str(place.guild_id),
-        "name": place.name,
-        "position": 0,
-        "parent_id": None,
-        "permission_overwrites": [],
-        "nsfw": False,
-        "topic": None,
-        "rate_limit_per_user": 0,
-        "default_auto_archive_duration": 1440,
-    }
+        return _ALIKE["dm"] | shape | {"recipients": [user(world.users[place.recipient_id])]}
+    shape |= _ALIKE["channel"] | {"guild_id": str(place.guild_id), "name": place.name}
     return shape | {"available_tags": []} if place.kind is ChannelKind.FORUM else shape
 
 
 def _thread(world: DiscordState, place: Channel, last: str | None) -> Json:
     count = len(place.messages)
-    shape: Json = {
+    shape = _ALIKE["thread"] | {
         "id": str(place.id),
         "type": place.kind.value,
         "guild_id": str(place.guild_id),
@@ -135,8 +106,6 @@ def _thread(world: DiscordState, place: Channel, last: str | None) -> Json:
         "message_count": count,
         "total_message_sent": count,
         "member_count": min(len(place.member_ids), 50),
-        "rate_limit_per_user": 0,
-        "flags": 0,
         "thread_metadata": {
             "archived": place.archived,
             "locked": place.locked,
@@ -154,78 +123,40 @@ def thread_member(place: Channel, user_id: int) -> Json:
 
 def guild(world: DiscordState, place: Guild) -> Json:
     """Return the guild as REST gives it."""
-    return {
+    return _ALIKE["guild"] | {
         "id": str(place.id),
         "name": place.name,
-        "icon": None,
-        "splash": None,
-        "discovery_splash": None,
-        "description": None,
-        "banner": None,
         "owner_id": str(place.owner_id),
-        "region": "deprecated",
-        "afk_channel_id": None,
-        "afk_timeout": 300,
-        "verification_level": 0,
-        "default_message_notifications": 0,
-        "explicit_content_filter": 0,
         "roles": roles(world, place),
-        "emojis": [],
-        "stickers": [],
-        "features": [],
-        "mfa_level": 0,
-        "application_id": None,
-        "system_channel_id": None,
-        "system_channel_flags": 0,
-        "rules_channel_id": None,
-        "public_updates_channel_id": None,
-        "safety_alerts_channel_id": None,
-        "vanity_url_code": None,
-        "premium_tier": 0,
-        "premium_subscription_count": 0,
-        "premium_progress_bar_enabled": False,
-        "preferred_locale": "en-US",
-        "nsfw_level": 0,
-        "max_members": 500_000,
-        "incidents_data": None,
     }
 
 
 def guild_create(world: DiscordState, place: Guild) -> Json:
     """Return the guild with what is in it. Without the presence intent, of the members only the bot itself."""
-    return guild(world, place) | {
-        "unavailable": False,
-        "joined_at": timestamp(place.joined_ms),
-        "large": len(place.member_ids) > 250,
-        "member_count": len(place.member_ids),
-        "members": [member(world, place, world.bot) | {"user": user(world.bot)}],
-        "channels": [channel(world, c) for c in world.channels_of(place)],
-        "threads": [channel(world, c) for c in world.active_threads_of(place)],
-        "voice_states": [],
-        "presences": [],
-        "stage_instances": [],
-        "guild_scheduled_events": [],
-        "soundboard_sounds": [],
-    }
+    return (
+        guild(world, place)
+        | _ALIKE["guild_create"]
+        | {
+            "joined_at": timestamp(place.joined_ms),
+            "large": len(place.member_ids) > 250,
+            "member_count": len(place.member_ids),
+            "members": [member(world, place, world.bot) | {"user": user(world.bot)}],
+            "channels": [channel(world, c) for c in world.channels_of(place)],
+            "threads": [channel(world, c) for c in world.active_threads_of(place)],
+        }
+    )
 
 
 def application(world: DiscordState, application_id: int, *, has_message_content: bool) -> Json:
     owner = next((u for u in world.users.values() if not u.is_bot), world.bot)
-    return {
+    return _ALIKE["application"] | {
         "id": str(application_id),
         "name": world.bot.username,
-        "icon": None,
-        "description": "",
-        "bot_public": False,
-        "bot_require_code_grant": False,
         "verify_key": hashlib.sha256(str(application_id).encode()).hexdigest(),
         "owner": user(owner),
         "flags": _CONTENT_FLAGS if has_message_content else 0,
-        "summary": "",
-        "team": None,
         "bot": user(world.bot),
         "approximate_guild_count": len(world.guilds),
-        "integration_types_config": {"0": {}},
     }
 
 
@@ -262,7 +193,7 @@ def message(world: DiscordState, said: MessageObject, *, reads_everything: bool)
     Without the message content intent (`reads_everything` false) a message that neither mentions the bot nor is in a
     direct chat nor is its own comes with its content, embeds, attachments and components emptied."""
     is_open = reads_everything or world.addresses_bot(said)
-    shape: Json = {
+    shape = _ALIKE["message"] | {
         "id": str(said.id),
         "channel_id": str(said.channel_id),
         "type": said.kind.value,
@@ -270,14 +201,12 @@ def message(world: DiscordState, said: MessageObject, *, reads_everything: bool)
         "content": said.content if is_open else "",
         "timestamp": timestamp(said.at_ms),
         "edited_timestamp": None if said.edited_ms is None else timestamp(said.edited_ms),
-        "tts": False,
         "mention_everyone": said.mentions.everyone,
         "mentions": [user(world.users[u]) for u in said.mentions.users if u in world.users],
         "mention_roles": [str(r) for r in said.mentions.roles],
         "attachments": _attachments(world, said) if is_open else [],
         "embeds": said.embeds if is_open and not said.flags & MessageFlag.SUPPRESS_EMBEDS else [],
         "components": said.components if is_open else [],
-        "pinned": False,
         "flags": said.flags,
     }
     shape |= _relations(world, said, reads_everything=reads_everything)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
@@ -210,24 +210,35 @@ NOBODY: Final = Mentions()
 
 
 @dataclass(slots=True)
-class MessageObject:
+class DiscordDraft:
+    """A message before it has an id. `command` is the name of the one that it answers; `passed_on` is a copy of the
+    message that it forwards."""
+
+    content: str = ""
+    mentions: Mentions = NOBODY
+    files: tuple[AttachmentObject, ...] = ()
+    components: Sequence[Json] = ()
+    flags: int = 0
+    nonce: str | None = None
+    kind: MessageKind = MessageKind.DEFAULT
+    interaction: Json | None = None
+    command: str = ""
+    reference: Json | None = None
+    passed_on: MessageObject | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.content or self.files or self.components)
+
+
+@dataclass(slots=True, kw_only=True)
+class MessageObject(DiscordDraft):
     id: int
     channel_id: int
     author: DiscordUser
-    content: str
     at_ms: int
-    kind: MessageKind = MessageKind.DEFAULT
     edited_ms: int | None = None
-    mentions: Mentions = NOBODY
-    files: tuple[AttachmentObject, ...] = ()
     embeds: list[Json] = field(default_factory=list)
-    components: list[Json] = field(default_factory=list)
-    flags: int = 0
-    nonce: str | None = None
-    reference: Json | None = None
-    interaction: Json | None = None
-    command: str = ""  # the name of the one that it answers
-    passed_on: MessageObject | None = None  # a copy of the message that this one forwards
 
 
 @dataclass(slots=True)

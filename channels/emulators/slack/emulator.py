@@ -18,7 +18,7 @@ from channels.emulators import stage
 from channels.emulators.slack import shapes
 from channels.emulators.slack.api import Limits, Lookup, Tokens, WebApi
 from channels.emulators.slack.delivery import Delivery, EventDelivery, HttpEvents, SocketMode
-from channels.emulators.slack.messages import ResponseLinks, SlackDraft, SlackEvents, SlackInteractions, SlackPosting
+from channels.emulators.slack.messages import ResponseLinks, SlackEvents, SlackInteractions, SlackPosting
 from channels.emulators.slack.methods import ChatApi, ConversationsApi, FilesApi, PeopleApi, StreamsApi
 from channels.emulators.slack.text import (
     as_person,
@@ -33,7 +33,7 @@ from channels.emulators.slack.text import (
     split_id,
     typed,
 )
-from channels.emulators.slack.world import Conversation, SlackMessage, SlackState, SlackSwitches, SlackUser
+from channels.emulators.slack.world import Conversation, SlackDraft, SlackMessage, SlackState, SlackSwitches, SlackUser
 
 TEAM_ID: Final = "T0EMULATOR"
 APP_ID: Final = "A0EMULATOR"
@@ -56,7 +56,6 @@ class SlackEmulator:
         bot_token: str,
         app_token: str,
         signing_secret: str = "emulated-signing-secret",  # noqa: S107 - a stand-in, not a secret
-        bot_name: str = "Trivet",
         switches: SlackSwitches | None = None,
         clock_s: Callable[[], float] = time.time,
     ) -> None:
@@ -65,7 +64,7 @@ class SlackEmulator:
         self._signing_secret = signing_secret
         self._clock_s = clock_s
         self._audience = stage.StageAudience()
-        bot = SlackUser("U0EMULATOR", bot_name.lower(), bot_name, bot_id="B0EMULATOR", team_id=TEAM_ID)
+        bot = SlackUser("U0EMULATOR", "trivet", "Trivet", bot_id="B0EMULATOR", team_id=TEAM_ID)
         self.world = SlackState(bot=bot, team_id=TEAM_ID, app_id=APP_ID, clock_s=clock_s)
         self.sockets = SocketMode(app_id=APP_ID, switches=self.switches)
         self.http_events: HttpEvents | None = None
@@ -330,8 +329,8 @@ class SlackEmulator:
         """Press "stop" under an answer that grows. Raises `ValueError` for one that does not."""
         self.streams_api.interrupt(self._message(message_id, place_id))
 
-    def open_home(self, person_id: str, tab: str = "home") -> None:
-        self._events.home_opened(self.world.users[person_id], tab)
+    def open_home(self, person_id: str) -> None:
+        self._events.home_opened(self.world.users[person_id])
 
     def open_assistant(self, person_id: str) -> stage.Place:
         """Open the assistant as a person: a thread in their direct chat, in which all goes on."""

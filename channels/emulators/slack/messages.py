@@ -20,7 +20,7 @@ from channels.emulators.slack.delivery import Delivery, EventDelivery
 from channels.emulators.slack.text import as_said, mentioned, place_of, stored, thread_id
 from channels.emulators.slack.world import (
     Conversation,
-    FileObject,
+    SlackDraft,
     SlackMessage,
     SlackRefusal,
     SlackState,
@@ -28,7 +28,7 @@ from channels.emulators.slack.world import (
     SlackUser,
     token_digest,
 )
-from channels.emulators.stage import EventKind, Faults, Json, StageAudience, StageEvent
+from channels.emulators.stage import EventKind, Faults, Json, StageAudience, StageEvent, fields_of
 
 # --- what changed, told once: to the app as Slack's events, to people as the stage's
 
@@ -136,9 +136,9 @@ class SlackEvents:
         self._send(place, event | {"event_ts": self.world.new_ts(place)}, "channel_id_changed")
         self.opened(place)
 
-    def home_opened(self, user: SlackUser, tab: str) -> None:
+    def home_opened(self, user: SlackUser) -> None:
         place = self.world.dm_with(user)
-        event: Json = {"type": "app_home_opened", "user": user.id, "channel": place.id, "tab": tab}
+        event: Json = {"type": "app_home_opened", "user": user.id, "channel": place.id, "tab": "home"}
         self._send(place, event | {"event_ts": self.world.new_ts(place)}, "app_home_opened")
 
     def assistant_opened(self, user: SlackUser, root: SlackMessage) -> None:
@@ -196,24 +196,6 @@ class SlackEvents:
 _LINK: Final = re.compile(r"https?://[^\s<>|)]+")
 
 
-@dataclass(frozen=True, slots=True)
-class SlackDraft:
-    """A message before it has a ts; `text` is already as Slack stores it."""
-
-    text: str = ""
-    blocks: Sequence[Json] = ()
-    thread_ts: str | None = None
-    subtype: str | None = None
-    client_msg_id: str | None = None
-    metadata: Json | None = None
-    files: tuple[FileObject, ...] = ()
-    attachments: tuple[Json, ...] = ()
-    username: str | None = None
-    only_for: str | None = None
-    streams_until_s: float | None = None
-    unfurls: bool = True
-
-
 @dataclass(slots=True)
 class SlackPosting:
     world: SlackState
@@ -226,22 +208,8 @@ class SlackPosting:
         if draft.thread_ts and (root is None or root.only_for is not None):
             raise SlackRefusal("thread_not_found")
         opens_thread = root is not None and not place.replies_to(root.ts)
-        message = SlackMessage(
-            ts=self.world.new_ts(place),
-            channel_id=place.id,
-            author=author,
-            text=draft.text,
-            blocks=[{"block_id": f"b{number}"} | block for number, block in enumerate(draft.blocks)],
-            thread_ts=root.ts if root else None,
-            subtype=draft.subtype,
-            client_msg_id=draft.client_msg_id,
-            metadata=draft.metadata,
-            files=draft.files,
-            attachments=draft.attachments,
-            username=draft.username,
-            only_for=draft.only_for,
-            streams_until_s=draft.streams_until_s,
-        )
+        written = replace(draft, blocks=_named(draft.blocks), thread_ts=root.ts if root else None)
+        message = SlackMessage(**fields_of(written), ts=self.world.new_ts(place), channel_id=place.id, author=author)
         place.keep(message)
         for file in draft.files:
             file.shares.append((place.id, message.ts))
@@ -256,15 +224,15 @@ class SlackPosting:
         """Show below the message what its first link leads to."""
         link = _LINK.search(message.text)
         if self.switches.unfurls_links and link is not None and not message.attachments:
-            previous = message.copy()
+            previous = replace(message)
             message.attachments = ({"from_url": link.group(0)},)
             self.events.changed(message, previous, is_seen=False)
 
     def change(self, message: SlackMessage, *, text: str, blocks: Sequence[Json], is_edit: bool = True) -> None:
         """Put new content in place; `is_edit` leaves the "(edited)" mark, which a growing stream does not."""
-        previous = message.copy()
+        previous = replace(message)
         message.text = text
-        message.blocks = [{"block_id": f"b{number}"} | block for number, block in enumerate(blocks)]
+        message.blocks = _named(blocks)
         if is_edit:
             message.edited_ts = f"{int(self.world.now_s())}.000000"
         self.events.changed(message, previous)
@@ -273,13 +241,18 @@ class SlackPosting:
         """Delete a message; but a root with replies leaves a tombstone, so that the thread still hangs on something."""
         place = self.world.conversations[message.channel_id]
         if place.replies_to(message.ts):
-            previous = message.copy()
+            previous = replace(message)
             message.text, message.blocks, message.files = "This message was deleted.", [], ()
             message.subtype = "tombstone"
             self.events.changed(message, previous)
             return
         place.forget(message)
         self.events.deleted(message)
+
+
+def _named(blocks: Sequence[Json]) -> list[Json]:
+    """Give each block a name, unless the app has named it."""
+    return [{"block_id": f"b{number}"} | block for number, block in enumerate(blocks)]
 
 
 # --- `response_url`: five messages within thirty minutes, into a conversation the bot need not be in

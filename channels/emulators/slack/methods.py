@@ -14,11 +14,12 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from channels.emulators.slack import shapes
 from channels.emulators.slack.api import Lookup, SlackCall, SlackMethod, Tokens
 from channels.emulators.slack.delivery import SocketMode
-from channels.emulators.slack.messages import SlackDraft, SlackEvents, SlackPosting
+from channels.emulators.slack.messages import SlackEvents, SlackPosting
 from channels.emulators.slack.text import TEXT_MAX, check_blocks, cut, stored, thread_id
 from channels.emulators.slack.world import (
     Conversation,
     FileObject,
+    SlackDraft,
     SlackMessage,
     SlackRefusal,
     SlackState,

@@ -1,7 +1,10 @@
-"""SlackState to wire: Slack's JSON objects."""
+"""SlackState to wire: Slack's JSON objects. What all objects of a kind have alike is in `shapes.json`."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Final
 
 from channels.emulators.slack.world import Conversation, FileObject, SlackMessage, SlackState, SlackUser, ts_key
@@ -10,21 +13,15 @@ from channels.emulators.stage import Json
 VOICE_NAME: Final = "audio_message"
 """The client's name for what somebody records in it."""
 
-_RECORDED: Final[Json] = {"subtype": "slack_audio", "media_display_type": "audio", "duration_ms": 3_000}
-_NO_ICONS: Final[Json] = {"image_36": "", "image_48": "", "image_72": ""}
+_ALIKE: Final[Mapping[str, Json]] = json.loads(Path(__file__).with_suffix(".json").read_text("utf-8"))
 
 
 def user(world: SlackState, who: SlackUser) -> Json:
-    return {
+    return _ALIKE["user"] | {
         "id": who.id,
         "team_id": who.team_id,
         "name": who.handle,
-        "deleted": False,
-        "color": "9f69e7",
         "real_name": who.real_name,
-        "tz": "Europe/London",
-        "tz_label": "Greenwich Mean Time",
-        "tz_offset": 0,
         "profile": {
             "real_name": who.real_name,
             "display_name": who.real_name,
@@ -33,66 +30,50 @@ def user(world: SlackState, who: SlackUser) -> Json:
             "team": who.team_id,
         }
         | ({"api_app_id": world.app_id, "bot_id": who.bot_id} if who.bot_id else {}),
-        "is_admin": False,
-        "is_owner": False,
-        "is_restricted": False,
-        "is_ultra_restricted": False,
         "is_bot": who.bot_id is not None,
-        "is_app_user": False,
-        "updated": 1_700_000_000,
     }
 
 
 def bot_profile(world: SlackState, who: SlackUser) -> Json:
-    return {
+    return _ALIKE["bot_profile"] | {
         "id": who.bot_id,
         "app_id": world.app_id if who.id == world.bot.id else "A0OTHERAPP",
         "user_id": who.id,
         "name": who.real_name,
-        "icons": _NO_ICONS,
-        "deleted": False,
-        "updated": 1_700_000_000,
         "team_id": who.team_id,
     }
 
 
 def conversation(world: SlackState, place: Conversation) -> Json:
-    common: Json = {
+    common = _ALIKE["conversation"] | {
         "id": place.id,
         "created": place.created_s,
         "is_archived": place.is_archived,
         "is_im": place.is_im,
-        "is_org_shared": False,
         "context_team_id": world.team_id,
         "updated": place.created_s * 1000,
     }
     if place.is_im:
-        return common | {"user": place.person_id, "is_user_deleted": False, "priority": 0}
-    return common | {
-        "name": place.name,
-        "name_normalized": place.name,
-        "is_channel": True,
-        "is_group": False,
-        "is_mpim": False,
-        "is_private": False,
-        "is_general": False,
-        "is_shared": place.is_shared,
-        "is_ext_shared": place.is_shared,
-        "is_member": world.bot.id in place.member_ids,
-        "num_members": len(place.member_ids),
-        "creator": place.member_ids[0] if place.member_ids else "",
-        "unlinked": 0,
-        "shared_team_ids": [world.team_id],
-        "pending_shared": [],
-        "topic": {"value": "", "creator": "", "last_set": 0},
-        "purpose": {"value": "", "creator": "", "last_set": 0},
-        "previous_names": [],
-    }
+        return common | _ALIKE["im"] | {"user": place.person_id}
+    return (
+        common
+        | _ALIKE["channel"]
+        | {
+            "name": place.name,
+            "name_normalized": place.name,
+            "is_shared": place.is_shared,
+            "is_ext_shared": place.is_shared,
+            "is_member": world.bot.id in place.member_ids,
+            "num_members": len(place.member_ids),
+            "creator": place.member_ids[0] if place.member_ids else "",
+            "shared_team_ids": [world.team_id],
+        }
+    )
 
 
 def file(world: SlackState, item: FileObject) -> Json:
     link = f"{world.origin}/files-pri/{world.team_id}-{item.id}/{item.name}"
-    return {
+    shape = _ALIKE["file"] | {
         "id": item.id,
         "created": int(world.now_s()),
         "timestamp": int(world.now_s()),
@@ -100,20 +81,14 @@ def file(world: SlackState, item: FileObject) -> Json:
         "title": item.title or item.name,
         "mimetype": item.mimetype,
         "filetype": item.name.rpartition(".")[2].lower() or "text",
-        "pretty_type": "File",
         "user": item.user_id,
         "user_team": world.team_id,
-        "editable": False,
         "size": len(item.content),
-        "mode": "hosted",
-        "is_external": False,
-        "is_public": True,
         "url_private": link,
         "url_private_download": link.replace("/files-pri/", "/files-pri/download/"),
         "permalink": f"{world.origin}/files/{item.user_id}/{item.id}/{item.name}",
-        "has_rich_preview": False,
-        "file_access": "visible",
-    } | (_RECORDED if item.name.startswith(VOICE_NAME) else {})
+    }
+    return shape | _ALIKE["recording"] if item.name.startswith(VOICE_NAME) else shape
 
 
 def shares(item: FileObject) -> Json:
@@ -161,22 +136,18 @@ def shared(world: SlackState, said: SlackMessage) -> Json:
     """Return a message inside another one, in which somebody passes it on."""
     who, place = said.author, world.conversations[said.channel_id]
     link = f"https://emulator.slack.com/archives/{place.id}/p{said.ts.replace('.', '')}"
-    shape: Json = {
-        "id": 1,
+    shape = _ALIKE["shared"] | {
         "ts": said.ts,
         "author_id": who.id,
         "author_name": who.real_name,
         "author_subname": who.real_name,
         "channel_id": place.id,
         "channel_team": world.team_id,
-        "is_msg_unfurl": True,
-        "is_share": True,
         "text": said.text,
         "fallback": f"[{said.ts}] {who.real_name}: {said.text}",
         "from_url": link,
         "original_url": link,
         "footer": "Direct message" if place.is_im else f"Posted in #{place.name}",
-        "mrkdwn_in": ["text"],
     }
     return shape | ({"files": [file(world, item) for item in said.files]} if said.files else {})
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import string
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
@@ -49,42 +49,15 @@ class SlackRateLimited(Exception):
 # --- where Slack's documents are unsure, or leave a choice to the workspace: one switch each
 
 
-EVERY_SCOPE: Final = frozenset(
-    {
-        "app_mentions:read",
-        "channels:history",
-        "channels:read",
-        "chat:write",
-        "chat:write.public",
-        "commands",
-        "files:read",
-        "files:write",
-        "groups:history",
-        "groups:read",
-        "im:history",
-        "im:read",
-        "im:write",
-        "mpim:history",
-        "mpim:read",
-        "users:read",
-        "assistant:write",
-    }
-)
-EVERY_EVENT: Final = frozenset(
-    {
-        "app_mention",
-        "channel_id_changed",
-        "message.channels",
-        "message.groups",
-        "message.im",
-        "message.mpim",
-        "member_joined_channel",
-        "member_left_channel",
-        "app_home_opened",
-        "assistant_thread_started",
-        "file_shared",
-    }
-)
+EVERY_SCOPE: Final = frozenset({
+    "app_mentions:read", "assistant:write", "channels:history", "channels:read", "chat:write", "chat:write.public",
+    "commands", "files:read", "files:write", "groups:history", "groups:read", "im:history", "im:read", "im:write",
+    "mpim:history", "mpim:read", "users:read",
+})  # fmt: skip
+EVERY_EVENT: Final = frozenset({
+    "app_home_opened", "app_mention", "assistant_thread_started", "channel_id_changed", "file_shared",
+    "member_joined_channel", "member_left_channel", "message.channels", "message.groups", "message.im", "message.mpim",
+})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,34 +147,40 @@ class FileObject:
 
 
 @dataclass(slots=True)
-class SlackMessage:
-    """`text` is as Slack stores it: `&`, `<` and `>` escaped, mentions and links in angle brackets."""
+class SlackDraft:
+    """A message before it has a ts.
 
-    ts: str
-    channel_id: str
-    author: SlackUser
-    text: str
-    blocks: list[Json] = field(default_factory=list)
+    `text` is as Slack stores it: `&`, `<` and `>` escaped, mentions and links in angle brackets. An ephemeral message
+    is `only_for` one person: no API returns it. `unfurls`: what its links lead to may be shown below it."""
+
+    text: str = ""
+    blocks: Sequence[Json] = ()
     thread_ts: str | None = None
     subtype: str | None = None
-    edited_ts: str | None = None
     client_msg_id: str | None = None
     metadata: Json | None = None
     files: tuple[FileObject, ...] = ()
     attachments: tuple[Json, ...] = ()
     username: str | None = None
-    only_for: str | None = None  # an ephemeral message: one person sees it, no API returns it
+    only_for: str | None = None
     streams_until_s: float | None = None
+    unfurls: bool = True
+
+
+@dataclass(slots=True, kw_only=True)
+class SlackMessage(SlackDraft):
+    """`title` is that of the thread that hangs on it, as the app named it."""
+
+    ts: str
+    channel_id: str
+    author: SlackUser
+    edited_ts: str | None = None
     is_stopped_by_user: bool = False
-    title: str = ""  # of the thread that hangs on it, as the app named it
+    title: str = ""
 
     @property
     def is_reply(self) -> bool:
         return self.thread_ts is not None and self.thread_ts != self.ts
-
-    def copy(self) -> SlackMessage:
-        """Copy the message as it is now, for `previous_message`."""
-        return replace(self, blocks=list(self.blocks))
 
 
 @dataclass(slots=True)

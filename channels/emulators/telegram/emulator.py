@@ -33,7 +33,7 @@ Vendor switches in `faults.other` (0 or absent is off):
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from itertools import chain, repeat
 from typing import Final
 
@@ -46,24 +46,18 @@ from channels.emulators.telegram.server import STOP, Press, Quotas, TelegramServ
 from channels.emulators.telegram.text import Entity, FormattedText, tidy, utf16_length, with_found
 from channels.emulators.telegram.updates import PollCut, UpdateQueue, WebhookSender
 
+BOT_USERNAME: Final = "trivet_demo_bot"
 PERSON_TEXT_MAX: Final = 4096  # a client cuts what is longer into several messages
 FIRST_RETRY_S: Final = 1.0
 UPDATE_IDS_APART: Final = 700_000_000  # so that nobody takes an update id for a message id and gets away with it
 
 
 class TelegramEmulator:
-    """One bot on a Telegram of its own. `now` gives Unix seconds; `token` is `<bot id>:<secret>`."""
+    """One bot on a Telegram of its own. `token` is `<bot id>:<secret>`."""
 
     platform = "telegram"
 
-    def __init__(
-        self,
-        *,
-        token: str,
-        bot_username: str = "trivet_demo_bot",
-        bot_name: str = "Trivet",
-        now: Callable[[], float] = time.time,
-    ) -> None:
+    def __init__(self, *, token: str) -> None:
         bot_id, colon, secret = token.partition(":")
         if not bot_id.isdecimal() or not colon or not secret:
             raise ValueError("a bot token is '<bot id>:<secret>', such as '123456:ABC-DEF'")
@@ -71,11 +65,11 @@ class TelegramEmulator:
         self.faults = stage.Faults()
         self._audience = stage.StageAudience()
         self._world = world.TelegramState(
-            world.TelegramUser(int(bot_id), bot_name, bot_username, is_bot=True), lambda: now() + self._ahead_s()
+            world.TelegramUser(int(bot_id), "Trivet", BOT_USERNAME, is_bot=True), lambda: time.time() + self._ahead_s()
         )
         self.updates = UpdateQueue(self._world.now, UPDATE_IDS_APART + self._world.fresh_id())
         webhook = WebhookSender(self.updates, self._world.now, self._webhook_retry_s)
-        self.server = TelegramServer(self._world, self.updates, webhook, Quotas(now), self._audience, self.faults)
+        self.server = TelegramServer(self._world, self.updates, webhook, Quotas(), self._audience, self.faults)
         self._api = BotApi(token, self.server)
 
     def _ahead_s(self) -> float:
@@ -329,12 +323,11 @@ class TelegramEmulator:
         self.server.upgrade(chat)
         return self._place(place_id, self._world.locations[place_id])
 
-    def block(self, place_id: str, *, is_blocked: bool = True) -> None:
+    def block(self, place_id: str) -> None:
         """Block the bot as a person, or remove it from the group; the bot is told in `my_chat_member`."""
         chat = self._world.chats[self._location(place_id).chat_id]
-        chat.is_lost = is_blocked
-        before, after = ("member", "kicked") if is_blocked else ("kicked", "member")
-        self._tell_membership(chat, chat.user or self._somebody(), before=before, after=after)
+        chat.is_lost = True
+        self._tell_membership(chat, chat.user or self._somebody(), before="member", after="kicked")
 
     def press(self, person_id: str, place_id: str, message_id: str, data: str) -> str:
         """Press an inline button; the id of the callback query."""

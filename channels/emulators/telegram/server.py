@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from json import JSONDecodeError
@@ -150,10 +151,9 @@ class _Bucket:
 
 
 class Quotas:
-    """`now` gives seconds that do not run backwards."""
+    """The buckets of one bot."""
 
-    def __init__(self, now: Callable[[], float]) -> None:
-        self._now = now
+    def __init__(self) -> None:
         self._buckets: dict[int, _Bucket] = {}
 
     def spend(self, chat_id: int) -> None:
@@ -166,7 +166,7 @@ class Quotas:
         self._buckets[chat_id].left -= 1
 
     def _wait_s(self, name: int, allowance: TelegramAllowance) -> float:
-        now = self._now()
+        now = time.monotonic()
         bucket = self._buckets.setdefault(name, _Bucket(allowance.burst, now))
         bucket.left = min(allowance.burst, bucket.left + (now - bucket.at) * allowance.per_s)
         bucket.at = now

@@ -24,24 +24,11 @@ UPDATE_BYTES_MAX: Final = 512 * 1024
 BATCH_MAX: Final = 100
 POLL_MAX_S: Final = 50
 OFFSET_AHEAD_MAX: Final = 10  # an offset further ahead belongs to another epoch of update ids
-KINDS: Final = frozenset(
-    {
-        "message",
-        "edited_message",
-        "channel_post",
-        "edited_channel_post",
-        "callback_query",
-        "stopped_message_generation",
-        "my_chat_member",
-        "chat_member",
-        "message_reaction",
-        "message_reaction_count",
-        "inline_query",
-        "poll",
-        "poll_answer",
-        "chat_join_request",
-    }
-)
+KINDS: Final = frozenset({
+    "message", "edited_message", "channel_post", "edited_channel_post", "callback_query", "stopped_message_generation",
+    "my_chat_member", "chat_member", "message_reaction", "message_reaction_count", "inline_query", "poll",
+    "poll_answer", "chat_join_request",
+})  # fmt: skip
 NOT_BY_DEFAULT: Final = frozenset({"chat_member", "message_reaction", "message_reaction_count"})
 
 

@@ -33,6 +33,22 @@ export function watch(onEvent, onOpen, onLost) {
   source.onmessage = (message) => onEvent(JSON.parse(message.data));
 }
 
-export function make(tag, properties) {
-  return Object.assign(document.createElement(tag), properties);
+export function make(tag, properties = {}, ...inner) {
+  const element = Object.assign(document.createElement(tag), properties);
+  element.append(...inner);
+  return element;
+}
+
+export function button(properties, act) {
+  const made = make("button", { type: "button", ...properties });
+  made.addEventListener("click", act);
+  return made;
+}
+
+// An item of a list: a button, and the sentence that says what it does.
+export function explained(label, about, name, act) {
+  const sentence = make("p", { textContent: about, id: `about-${name}` });
+  const made = button({ textContent: label }, act);
+  made.setAttribute("aria-describedby", sentence.id);
+  return make("li", {}, made, sentence);
 }

@@ -1,6 +1,6 @@
 // What is done to the bot: its processes are killed, its cables pulled, fake keys are pasted, everything begins anew.
 
-import { make, ownCall } from "./api.js";
+import { button, explained, make, ownCall } from "./api.js";
 
 const BREAKS = {
   "kill-agent": ["Kill the agent", "kill -9 of the process that is answering"],
@@ -20,22 +20,13 @@ export class Breaking {
   constructor(orders, pane, inside) {
     Object.assign(this, { pane, inside });
     this.question = orders.includes("cut-model") ? SCRIPTED : REAL;
-    this.buttons = Object.keys(BREAKS).filter((name) => orders.includes(name)).map((name) => this.#button(name));
-    document.querySelector("#breaks ul").append(...this.buttons.map((button) => button.parentElement));
+    const offered = Object.entries(BREAKS).filter(([name]) => orders.includes(name));
+    const rows = offered.map(([name, [label, about]]) => explained(label, about, name, () => this.#break(name, label)));
+    this.buttons = rows.map((row) => row.firstElementChild);
+    document.querySelector("#breaks ul").append(...rows);
     document.querySelector("[popovertarget=breaks]").hidden = !this.buttons.length;
     document.querySelector("[popovertarget=anew]").hidden = !orders.includes("reset");
     document.querySelector("#anew .really").addEventListener("click", () => this.#reset());
-  }
-
-  #button(name) {
-    const [label, about] = BREAKS[name];
-    const row = document.createElement("li");
-    const button = make("button", { type: "button", textContent: label });
-    const sentence = make("p", { textContent: about, id: `about-${name}` });
-    button.setAttribute("aria-describedby", sentence.id);
-    button.addEventListener("click", () => this.#break(name, label));
-    row.append(button, sentence);
-    return button;
   }
 
   // A question is asked, the fault strikes while it is being answered, and its trace is drawn to the end.
@@ -104,17 +95,13 @@ export const FAKES = {
 
 // The menu of forms: a press writes one for the person to send, and what the model saw of it is shown afterwards.
 export function offerFakes(pane, inside) {
-  const list = document.querySelector("#fakes ul");
   for (const [label, form] of Object.entries(FAKES)) {
-    const button = make("button", { type: "button", className: "quiet", textContent: label });
-    button.addEventListener("click", () => {
+    const offer = button({ className: "quiet", textContent: label }, () => {
       const chosen = pane();
       document.getElementById("fakes").hidePopover();
       chosen.writing.begin(form());
       chosen.onceSaid = (said) => inside.showSeen(chosen.platform, said);
     });
-    const item = document.createElement("li");
-    item.append(button);
-    list.append(item);
+    document.querySelector("#fakes ul").append(make("li", {}, offer));
   }
 }

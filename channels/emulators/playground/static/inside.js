@@ -1,7 +1,7 @@
 // What the bot keeps and does: its sessions, what became of a message, what the model saw of it, queue and deliveries.
 // All of it comes from the operator's API, whose token stays with this page's server.
 
-import { call, keyOf, make } from "./api.js";
+import { button, call, keyOf, make } from "./api.js";
 
 const POLL_MS = 2000;
 const SOON_MS = 400;
@@ -82,27 +82,24 @@ export class Inside {
 
   // Sub-agents' sessions are folded below the one that they work for, the first one first.
   #item(row, now) {
-    const item = document.createElement("li");
-    item.dataset.chosen = row.status !== "closed" && this.chosen.has(innermost(row.key));
-    item.dataset.nested = Boolean(row.parent_session_id);
-    const open = make("button", { type: "button", className: "quiet title", textContent: row.title || "no title yet" });
+    const open = button({ className: "quiet title", textContent: row.title || "no title yet" }, () => this.showSession(row));
     open.dataset.empty = !row.title;
-    open.addEventListener("click", () => this.showSession(row));
     const who = row.parent_session_id ? row.channel : [row.name, row.key].filter(Boolean).join(" · ");
     const facts = [row.status, count(row.message_count, "message"), row.updated_at && ago(row.updated_at, now)];
-    item.append(
-      open,
+    const item = make(
+      "li", {}, open,
       make("code", { className: "key", textContent: who }),
       make("p", { className: "facts", textContent: facts.filter(Boolean).join(" · ") }),
     );
+    item.dataset.chosen = row.status !== "closed" && this.chosen.has(innermost(row.key));
+    item.dataset.nested = Boolean(row.parent_session_id);
     const below = this.rows.filter((each) => each.parent_session_id === row.id);
     if (below.length) {
       below.sort((one, other) => (one.id < other.id ? -1 : 1));
-      const fold = make("details", { open: this.opened.has(row.id) });
+      const list = make("ul", {}, ...below.map((each) => this.#item(each, now)));
+      const summary = make("summary", { textContent: count(below.length, "sub-agent") });
+      const fold = make("details", { open: this.opened.has(row.id) }, summary, list);
       fold.addEventListener("toggle", () => this.opened[fold.open ? "add" : "delete"](row.id));
-      const list = document.createElement("ul");
-      list.append(...below.map((each) => this.#item(each, now)));
-      fold.append(make("summary", { textContent: count(below.length, "sub-agent") }), list);
       item.append(fold);
     }
     return item;
@@ -147,9 +144,8 @@ export class Inside {
 
   // What a person wrote, and what is left of it behind the first process that it entered.
   async showSeen(platform, said) {
-    const sides = make("div", { className: "sides" });
     const wrote = side("What was written", marked(said.text, []));
-    sides.append(wrote, side("What the model saw", make("p", { textContent: "not yet" })));
+    const sides = make("div", { className: "sides" }, wrote, side("What the model saw", make("p", { textContent: "not yet" })));
     const shown = this.#show("Written and seen", sides);
     const id = `${platform}:${said.address}`;
     this.again = async () => {
@@ -222,10 +218,8 @@ export class Inside {
   }
 
   #delivery(row) {
-    const item = document.createElement("li");
     const facts = `${row.state} · ${row.channel} · ${row.chunks_sent} of ${row.chunks} · ${ago(row.created_at, Date.now())}`;
-    const open = make("button", { type: "button", className: "quiet", textContent: facts });
-    open.addEventListener("click", async () => {
+    const open = button({ className: "quiet", textContent: facts }, async () => {
       const list = make("ol", { className: "hops" });
       const shown = this.#show(`Delivery ${row.reply_id}`, list);
       const hops = await fromAdmin(`trace/${row.reply_id}`).catch(() => []);
@@ -233,8 +227,8 @@ export class Inside {
         list.replaceChildren(...hops.map((hop) => drawn(hop, hops[0])));
       }
     });
+    const item = make("li", {}, open);
     item.dataset.state = row.state;
-    item.append(open);
     return item;
   }
 }
@@ -263,15 +257,11 @@ function clock(at) {
 }
 
 function entry(message) {
-  const item = document.createElement("li");
+  const name = message.kind === "message" ? SPEAKERS[message.role] ?? message.role : message.kind;
+  const time = make("time", { textContent: clock(message.created_at) });
+  const item = make("li", {}, make("p", { className: "who" }, make("b", { textContent: name }), time));
   item.dataset.role = message.role;
   item.dataset.faint = message.kind !== "message" || message.is_undone;
-  const who = make("p", { className: "who" });
-  who.append(
-    make("b", { textContent: message.kind === "message" ? SPEAKERS[message.role] ?? message.role : message.kind }),
-    make("time", { textContent: clock(message.created_at) }),
-  );
-  item.append(who);
   if (message.text) {
     item.append(marked(message.text, message.text.match(PLACEHOLDER) ?? []));
   }
@@ -284,9 +274,7 @@ function entry(message) {
 // --- texts side by side
 
 function side(title, text) {
-  const part = document.createElement("section");
-  part.append(make("h4", { textContent: title }), text);
-  return part;
+  return make("section", {}, make("h4", { textContent: title }), text);
 }
 
 function marked(text, pieces) {
@@ -313,15 +301,15 @@ function hopId({ at, name, detail }) {
 }
 
 function drawn(hop, first) {
-  const item = document.createElement("li");
-  item.dataset.broken = Boolean(hop.broken);
   const since = hop.at && first.at ? (new Date(hop.at) - new Date(first.at)) / 1000 : undefined;
-  item.append(
+  const item = make(
+    "li", {},
     make("b", { textContent: hop.name }),
     make("time", { textContent: hop.at ? clock(hop.at) : "", dateTime: hop.at ?? "" }),
     make("span", { className: "since", textContent: since === undefined ? "" : `+${since.toFixed(2)} s` }),
     make("code", { textContent: hop.detail }),
   );
+  item.dataset.broken = Boolean(hop.broken);
   return item;
 }
 

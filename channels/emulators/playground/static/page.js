@@ -1,6 +1,6 @@
 // The whole page: a pane per platform, one for the sessions, and on a phone one of them at a time.
 
-import { call, make, watch } from "./api.js";
+import { button, call, watch } from "./api.js";
 import { Breaking, offerFakes } from "./breaking.js";
 import { Inside } from "./inside.js";
 import { Pane } from "./pane.js";
@@ -47,12 +47,8 @@ for (const pane of panes.values()) {
 }
 for (const { element } of [...panes.values(), inside]) {
   document.getElementById("panes").append(element);
-  const tab = make("button", {
-    type: "button",
-    textContent: element.getAttribute("aria-label"),
-  });
+  const tab = button({ textContent: element.getAttribute("aria-label") }, () => choose(element.id));
   tab.dataset.pane = element.id;
-  tab.addEventListener("click", () => choose(element.id));
   document.querySelector(".tabs").append(tab);
 }
 choose(`pane-${platforms[0]}`);

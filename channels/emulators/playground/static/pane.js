@@ -1,6 +1,6 @@
 // One platform: who writes, where, what was said there, and the switches that make it fail.
 
-import { call, keyOf, make, ownCall } from "./api.js";
+import { button, call, explained, keyOf, make, ownCall } from "./api.js";
 import { fromAdmin } from "./inside.js";
 import { Talk } from "./talk.js";
 import { Writing } from "./writing.js";
@@ -126,19 +126,13 @@ export class Pane {
   }
 
   #fillPeople() {
-    const select = this.part(".person");
-    const chosen = select.value;
-    select.replaceChildren(...this.people.filter((each) => !each.is_bot).map((each) => new Option(each.name, each.id)));
-    select.value = this.people.some((each) => each.id === chosen) ? chosen : (select.options[0]?.value ?? "");
+    const people = this.people.filter((each) => !each.is_bot);
+    refill(this.part(".person"), people.map((each) => new Option(each.name, each.id)));
     this.#showAbout();
   }
 
   #fillPlaces() {
-    const select = this.part(".place");
-    const chosen = select.value;
-    const options = placeOptions(this.places, this.person, this.unread);
-    select.replaceChildren(...options);
-    select.value = options.some((each) => each.value === chosen) ? chosen : (options[0]?.value ?? "");
+    refill(this.part(".place"), placeOptions(this.places, this.person, this.unread));
   }
 
   #load() {
@@ -167,12 +161,9 @@ export class Pane {
   // What may be tried is unfolded until something has been said; a press writes it down, and sends nothing yet.
   #offer(tries) {
     const offered = tries.map(({ topic, text, place }) => {
-      const button = make("button", { type: "button", className: "quiet" });
-      button.append(make("b", { textContent: topic }), " ", make("code", { textContent: text }));
-      button.addEventListener("click", () => this.#try(text, place).catch(this.report));
-      const item = document.createElement("li");
-      item.append(button);
-      return item;
+      const offer = button({ className: "quiet" }, () => this.#try(text, place).catch(this.report));
+      offer.append(make("b", { textContent: topic }), " ", make("code", { textContent: text }));
+      return make("li", {}, offer);
     });
     this.part(".tries ul").append(...offered);
     this.part(".tries").hidden = !tries.length;
@@ -353,21 +344,25 @@ export class Pane {
   }
 }
 
-// The places a person can write in, as options: their direct chat, then each group with its threads below it.
+// What was chosen stays chosen, as long as it is there.
+function refill(select, options) {
+  const chosen = select.value;
+  select.replaceChildren(...options);
+  select.value = options.some((each) => each.value === chosen) ? chosen : (options[0]?.value ?? "");
+}
 
+// The places a person can write in, as options: their direct chat, then each group, with its threads below it.
 function placeOptions(places, person, unread) {
   const option = (place, name) => new Option(unread.has(place.id) ? `${name} •` : name, place.id);
   const threadsOf = (parentId) => places.filter((each) => each.kind === "thread" && each.parent_id === parentId);
-  const options = [];
-  for (const place of places.filter((each) => each.kind === "dm" && each.person_id === person?.id)) {
-    options.push(option(place, "direct chat"));
-    options.push(...threadsOf(place.id).map((thread) => option(thread, `\u2003↳ ${thread.title}`)));
-  }
-  for (const group of places.filter((each) => each.kind === "group")) {
-    options.push(option(group, group.title));
-    options.push(...threadsOf(group.id).map((thread) => option(thread, `\u2003↳ ${thread.title}`)));
-  }
-  return options;
+  const withThreads = (place, name) =>
+    [option(place, name), ...threadsOf(place.id).map((thread) => option(thread, `\u2003↳ ${thread.title}`))];
+  const direct = places.filter((each) => each.kind === "dm" && each.person_id === person?.id);
+  const groups = places.filter((each) => each.kind === "group");
+  return [
+    ...direct.flatMap((place) => withThreads(place, "direct chat")),
+    ...groups.flatMap((group) => withThreads(group, group.title)),
+  ];
 }
 
 // The form for somebody or somewhere new.
@@ -497,18 +492,13 @@ class Faults {
   }
 
   #row(platform, name, label, about, act) {
-    const row = document.createElement("li");
-    const button = make("button", { type: "button", textContent: label });
-    const sentence = make("p", { textContent: about });
-    sentence.id = `about-${platform}-${label.replaceAll(" ", "-")}`;
-    button.setAttribute("aria-describedby", sentence.id);
-    button.append(document.createElement("span"));
-    button.addEventListener("click", () => act().catch(this.report));
+    const row = explained(label, about, `${platform}-${label.replaceAll(" ", "-")}`, () => act().catch(this.report));
+    const button = row.firstElementChild;
+    button.append(make("span"));
     if (name) {
       button.setAttribute("aria-pressed", "false");
       this.buttons.set(name, { button, label });
     }
-    row.append(button, sentence);
     return row;
   }
 }

@@ -103,11 +103,9 @@ export class Talk {
     const [draft] = said.author.is_bot ? this.#drafts() : [];
     if (draft) {
       item.dataset.settled = true;
-      draft.replaceWith(item);
-      this.list.append(item);
-    } else {
-      this.list.append(item);
+      draft.remove();
     }
+    this.list.append(item);
   }
 
   #grow(item, said) {
@@ -196,9 +194,9 @@ function render(said, around) {
   part(".private").hidden = !said.only_for;
   part(".buttons").hidden = !said.buttons.length;
   for (const { id, label } of said.buttons) {
-    const button = make("button", { type: "button", textContent: label });
-    button.dataset.id = id;
-    part(".buttons").append(button);
+    const choice = make("button", { type: "button", textContent: label });
+    choice.dataset.id = id;
+    part(".buttons").append(choice);
   }
   part(".below").hidden = !around.thread;
   part(".below").textContent = around.thread ? `Open the thread: ${around.thread.title}` : "";
@@ -233,12 +231,11 @@ const TEXT = /\.(txt|md|csv|tsv|json|ya?ml|toml|log|py|js|ts|html?|css|xml|sh|sq
 const PREVIEW_CHARS = 4000;
 
 function shownFile(name, url) {
-  const entry = document.createElement("li");
+  const entry = make("li");
   const link = make("a", { textContent: name, href: url, download: name });
   if (IMAGE.test(name)) {
-    const open = make("a", { href: url, download: name, className: "picture" });
-    open.append(make("img", { src: url, alt: name, loading: "lazy" }));
-    entry.append(open);
+    const picture = make("img", { src: url, alt: name, loading: "lazy" });
+    entry.append(make("a", { href: url, download: name, className: "picture" }, picture));
   } else if (SOUND.test(name)) {
     entry.append(make("audio", { src: url, controls: true, preload: "none", ariaLabel: name }));
   }
@@ -250,9 +247,8 @@ function shownFile(name, url) {
 }
 
 function preview(name, url) {
-  const details = make("details", { className: "preview" });
   const text = make("pre", { tabIndex: 0, ariaLabel: `Beginning of ${name}` });
-  details.append(make("summary", { textContent: "Preview" }), text);
+  const details = make("details", { className: "preview" }, make("summary", { textContent: "Preview" }), text);
   details.addEventListener("toggle", async () => {
     if (details.open && !text.textContent) {
       const whole = await fetch(url).then((answer) => answer.text()).catch(() => "The file cannot be read.");

@@ -1,6 +1,6 @@
 // What a person writes: text, files, an answer to a message, a new text for one, or a command from the menu.
 
-import { call, make } from "./api.js";
+import { button, call, make } from "./api.js";
 
 export class Writing {
   // `where()` gives {person, place}; `said(message)` is called when something has gone out, with what was new.
@@ -235,18 +235,13 @@ class Attachments {
   }
 
   #entry(file, number) {
-    const entry = document.createElement("li");
-    if (file.media_type.startsWith("image/")) {
-      entry.append(make("img", { src: file.url, alt: "" }));
-    }
-    const remove = make("button", { type: "button", className: "quiet", textContent: "×", ariaLabel: `Do not send ${file.name}` });
-    remove.addEventListener("click", () => {
+    const picture = file.media_type.startsWith("image/") ? [make("img", { src: file.url, alt: "" })] : [];
+    const remove = button({ className: "quiet", textContent: "×", ariaLabel: `Do not send ${file.name}` }, () => {
       this.files.splice(number, 1);
       this.#draw();
       (this.list.querySelector("button") ?? this.list.closest("form").querySelector("textarea")).focus();
     });
-    entry.append(make("span", { textContent: file.name }), remove);
-    return entry;
+    return make("li", {}, ...picture, make("span", { textContent: file.name }), remove);
   }
 }
 
@@ -412,9 +407,7 @@ class Menu {
   }
 
   #option({ label, about, hint }, number) {
-    const option = document.createElement("li");
-    option.id = `${this.list.id}-${number}`;
-    option.role = "option";
+    const option = make("li", { id: `${this.list.id}-${number}`, role: "option" });
     const add = (tag, text) => text && option.append(make(tag, { textContent: text }), " ");
     add("b", label);
     add("code", hint);
