@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Final, TypeVar
+from typing import Final
 
 from channels.core import notices
 from channels.core.message import Addressing, Incoming
@@ -25,7 +24,7 @@ from gateway.contracts.messages import CleanText, Reply, ReplyKind, literal_text
 from gateway.contracts.ports import Clock
 from gateway.contracts.sessions import GrantRole
 from gateway.i18n import Words, words_for
-from gateway.limits import PAIRING_CODE_CHARS, PAIRING_PENDING_MAX, PAIRING_TTL_S, RATED_AUTHORS_MAX
+from gateway.limits import PAIRING_CODE_CHARS, PAIRING_PENDING_MAX, PAIRING_TTL_S, RATED_AUTHORS_MAX, BoundedDict
 from gateway.scrub import Scrubber
 
 log = logging.getLogger(__name__)
@@ -61,8 +60,6 @@ def platform_of(channel: str) -> str:
     return channel.partition(".")[0]
 
 
-K = TypeVar("K")
-V = TypeVar("V")
 RateOf = Callable[[GrantRole], Rate]
 
 
@@ -101,8 +98,8 @@ class AdmissionControl:
         self._policy = policy
         self._rate_of = rate_of
         self._command_rate_of = command_rate_of
-        self._paces: OrderedDict[SessionKey, AuthorRates] = OrderedDict()
-        self._albums: OrderedDict[str, None] = OrderedDict()
+        self._paces: BoundedDict[SessionKey, AuthorRates] = BoundedDict(RATED_AUTHORS_MAX)
+        self._albums: BoundedDict[str, None] = BoundedDict(RATED_AUTHORS_MAX)
 
     async def judge(self, incoming: Incoming, *, lane: SessionKey | None = None) -> Judgement:
         """Decide what happens to the message. Raises `BusUnavailable` where nobody can say who is blocked; an admin by
@@ -127,7 +124,7 @@ class AdmissionControl:
             role = self._policy.role_of(owner, view.granted) or GrantRole.GUEST
             configured, decided = self._rate_of(role), said_of(owner, role, view.limits).per_minute
             messages = configured if decided is None else replace(configured, per_minute=decided)
-            _remember(self._paces, owner, AuthorRates(messages, self._command_rate_of(role)))
+            self._paces[owner] = AuthorRates(messages, self._command_rate_of(role))
         else:
             self._paces.pop(owner, None)
         return Judgement(admittance, view.shown, self._policy.role_of(owner, view.granted) is GrantRole.ADMIN)
@@ -151,18 +148,11 @@ class AdmissionControl:
     def taken(self, incoming: Incoming) -> None:
         """Note that the message is on the bus."""
         if incoming.album_id:
-            _remember(self._albums, _album(incoming), None)
+            self._albums[_album(incoming)] = None
 
 
 def _album(incoming: Incoming) -> str:
     return f"{incoming.user_id}:{incoming.album_id}"
-
-
-def _remember(known: OrderedDict[K, V], key: K, value: V) -> None:
-    known[key] = value
-    known.move_to_end(key)
-    if len(known) > RATED_AUTHORS_MAX:
-        known.popitem(last=False)
 
 
 # Tell people that they are turned away and why, in the place where they spoke, at most once a minute, and strangers
@@ -184,7 +174,7 @@ class RejectionNotifier:
         self._scrubber = scrubber
         self._clock = clock
         self._language = language
-        self._told_at_ms: OrderedDict[str, int] = OrderedDict()
+        self._told_at_ms: BoundedDict[str, int] = BoundedDict(TOLD_MAX)
         self._at_once: dict[str, CleanText] = {}  # for those who chose a command, by its id
 
     def words(self, incoming: Incoming) -> Words:
@@ -207,9 +197,6 @@ class RejectionNotifier:
         mark = what if is_once else f"{what}:{at_ms // NOTICE_EVERY_MS}"
         await self._outbound.publish([self._notice(incoming, key, mark, sentence)])
         self._told_at_ms[what] = at_ms
-        self._told_at_ms.move_to_end(what)
-        if len(self._told_at_ms) > TOLD_MAX:
-            self._told_at_ms.popitem(last=False)
 
     @contextlib.contextmanager
     def at_once(self, chosen: Incoming) -> Iterator[Callable[[], CleanText]]:

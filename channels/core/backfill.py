@@ -18,6 +18,7 @@ from channels.core.message import Incoming, Retraction
 from channels.core.tasks import Backoff, first_to_end
 from gateway.bus.inbound import Inbound
 from gateway.contracts.errors import BusUnavailable
+from gateway.limits import BoundedDict
 
 log = logging.getLogger(__name__)
 
@@ -101,7 +102,7 @@ class ReadCursors:
         self._positions = positions
         self._name = name
         self._order = order
-        self._places: OrderedDict[str, str] = OrderedDict()
+        self._places: BoundedDict[str, str] = BoundedDict(PLACES_MAX)
         self._newest = ""
         self._ahead = ""
         self._is_dirty = False
@@ -116,7 +117,8 @@ class ReadCursors:
             return False
         kept = json.loads(text)
         self._newest = self._ahead = str(kept[_NEWEST])
-        self._places = OrderedDict((str(place), str(last)) for place, last in kept[_PLACES])
+        self._places.clear()
+        self._places.update((str(place), str(last)) for place, last in kept[_PLACES])
         return True
 
     def is_later(self, message_id: str, *, than: str) -> bool:
@@ -192,9 +194,6 @@ class ReadCursors:
 
     def _put(self, place: str, message_id: str) -> None:
         self._places[place] = message_id
-        self._places.move_to_end(place)
-        while len(self._places) > PLACES_MAX:
-            self._places.popitem(last=False)
         self._is_dirty = True
 
 

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import shutil
 import time
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
@@ -40,6 +40,7 @@ from gateway.contracts.messages import (
     literal_text,
 )
 from gateway.contracts.ports import Amendment, Clock, Verdict
+from gateway.limits import BoundedDict
 from gateway.packages import HookPoint
 from gateway.plugins import NO_HOOKS, HookEvent, Hooks
 from gateway.scrub import Scrubber
@@ -56,14 +57,12 @@ class Albums:
     album gets its parts again."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[tuple[str, ...], None] = OrderedDict()
+        self._known: BoundedDict[tuple[str, ...], None] = BoundedDict(ALBUMS_MAX)
 
     def note(self, incoming: Incoming) -> None:
         """Note a message that is taken in; if it is part of an album, the rest of the album is for us, too."""
         if incoming.album_id:
             self._known[_name(incoming)] = None
-            while len(self._known) > ALBUMS_MAX:
-                self._known.popitem(last=False)
 
     def knows(self, incoming: Incoming) -> bool:
         """Tell whether a message is another part of such an album."""
@@ -92,14 +91,11 @@ class RecentMessages:
     """The newest REMEMBERED_MAX messages of one channel."""
 
     def __init__(self) -> None:
-        self._accepted: OrderedDict[str, _Accepted] = OrderedDict()
+        self._accepted: BoundedDict[str, _Accepted] = BoundedDict(REMEMBERED_MAX)
 
     def keep(self, incoming: Incoming, key: SessionKey) -> None:
         """Keep the words of a message that is on the bus."""
         self._accepted[incoming.id] = _Accepted(key, _fingerprint(incoming))
-        self._accepted.move_to_end(incoming.id)
-        while len(self._accepted) > REMEMBERED_MAX:
-            self._accepted.popitem(last=False)
 
     def key_of(self, message_id: str) -> SessionKey | None:
         """Return the key of the lane that the message went to."""
@@ -133,23 +129,21 @@ class DeferredReplies:
     def __init__(self, adapter: ChannelAdapter) -> None:
         self._adapter = adapter
         self._promising = adapter if isinstance(adapter, SupportsDeferredReplies) else None
-        self._made: OrderedDict[SessionKey, deque[ReplyAddress]] = OrderedDict()
-        self._stopped: OrderedDict[str, deque[ReplyAddress]] = OrderedDict()
+        self._made: BoundedDict[SessionKey, deque[ReplyAddress]] = BoundedDict(LANES_MAX)
+        self._stopped: BoundedDict[str, deque[ReplyAddress]] = BoundedDict(LANES_MAX)
         self._broken: asyncio.Queue[ReplyAddress] = asyncio.Queue()
 
     def made(self, lane: SessionKey, address: ReplyAddress) -> None:
         """Note that a command waits on its lane, and that its answer will come to the address."""
         if self._promising is not None:
-            self._made.setdefault(lane, deque(maxlen=PROMISES_MAX)).append(address)
-            self._made.move_to_end(lane)
-            _bound(self._made)
+            promised = self._made[lane] = self._made.get(lane) or deque(maxlen=PROMISES_MAX)
+            promised.append(address)
 
     def stopped(self, stop: InboundMessage, *, is_press: bool = False) -> None:
         """Note that the bus has a /stop. The press of a button is acknowledged by no reply."""
         promised = self._made.pop(stop.key, None)
         if promised and not is_press:
             self._stopped[stop.id] = promised
-            _bound(self._stopped)
             return
         for address in promised or ():
             self._broken.put_nowait(address)
@@ -169,13 +163,6 @@ class DeferredReplies:
             except DeliveryError as error:
                 log.info("%s: a promised answer is still waited for: %s", self._adapter.name, error)
         await asyncio.Event().wait()
-
-
-def _bound(
-    deferred_replies: OrderedDict[SessionKey, deque[ReplyAddress]] | OrderedDict[str, deque[ReplyAddress]],
-) -> None:
-    while len(deferred_replies) > LANES_MAX:
-        deferred_replies.popitem(last=False)
 
 
 # The parts of the bus that intake uses, and the rules of its channel.

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Final
@@ -22,6 +21,7 @@ from gateway.bus.places import Places
 from gateway.contracts.commands import Suggestion
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import CleanText
+from gateway.limits import BoundedDict
 
 log = logging.getLogger(__name__)
 
@@ -116,7 +116,7 @@ class JoinedThreads:
     def __init__(self, positions: Inbound, prefix: str) -> None:
         self._positions = positions
         self._prefix = prefix
-        self._joined: OrderedDict[str, None] = OrderedDict()
+        self._joined: BoundedDict[str, None] = BoundedDict(THREADS_KNOWN_MAX)
 
     async def has_joined(self, channel_id: str, thread_id: str) -> bool:
         """Tell whether the bot was called into this thread before."""
@@ -139,8 +139,6 @@ class JoinedThreads:
         """Remember that the thread was joined. The opposite is not remembered, since another process may join the
         thread."""
         self._joined[name] = None
-        while len(self._joined) > THREADS_KNOWN_MAX:
-            self._joined.popitem(last=False)
 
 
 # The earlier messages of a thread, for the first message that a lane has of it.
@@ -159,7 +157,7 @@ class ThreadContextLoader:
     def __init__(self, read: JoinedThreads, *, wait_s: float) -> None:
         self._read = read
         self._wait_s = wait_s
-        self._found: OrderedDict[str, tuple[RawQuote, ...]] = OrderedDict()
+        self._found: BoundedDict[str, tuple[RawQuote, ...]] = BoundedDict(_REMEMBERED)
 
     async def of(
         self, incoming: Incoming, read_back: Callable[[], Awaitable[tuple[RawQuote, ...]]]
@@ -182,8 +180,6 @@ class ThreadContextLoader:
     def told(self, incoming: Incoming, quotes: tuple[RawQuote, ...] = ()) -> None:
         """Set the quotes that go along with a message; there are none for the message that begins a thread."""
         self._found[incoming.id] = quotes
-        while len(self._found) > _REMEMBERED:
-            self._found.popitem(last=False)
 
     async def taken(self, incoming: Incoming) -> None:
         """Note that the lane has the message: the lane is told of this thread no more. Raises `BusUnavailable`."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -14,7 +13,7 @@ from channels.core.message import FileReference, Incoming
 from gateway.contracts.ids import SessionScope
 from gateway.contracts.messages import Attachment, CleanText, InboundMessage, Quote, clipped
 from gateway.contracts.ports import Clock
-from gateway.limits import AUTHOR_NAME_CHARS_MAX, ENVELOPE_BYTES_MAX, INBOUND_CHARS_MAX
+from gateway.limits import AUTHOR_NAME_CHARS_MAX, ENVELOPE_BYTES_MAX, INBOUND_CHARS_MAX, BoundedDict
 from gateway.scrub import Scrubbed, Scrubber, removed_secrets
 from gateway.scrub.raw_text import head
 from gateway.scrub.scrubber import open_ending, scrub_after
@@ -38,16 +37,14 @@ class HarmlessNames:
     """Names in which nothing had to change: the same in every chat, so nobody's is scrubbed for each message."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[str, CleanText] = OrderedDict()
+        self._known: BoundedDict[str, CleanText] = BoundedDict(NAMES_MAX)
 
     def clean(self, name: str, scrubber: Scrubber) -> CleanText:
         """Return what `clean_name` makes of the name. A name that held a secret is not kept."""
-        known = self._known.pop(name, None)
+        known = self._known.get(name)
         clean = clean_name(name, scrubber) if known is None else known
         if clean == name:
             self._known[name] = clean
-            if len(self._known) > NAMES_MAX:
-                self._known.popitem(last=False)
         return clean
 
 
@@ -154,7 +151,7 @@ class OpenEndings:
     In memory only, bounded in number, length and time; a process that started later remembers nothing."""
 
     def __init__(self) -> None:
-        self._said: OrderedDict[_Author, _Said] = OrderedDict()
+        self._said: BoundedDict[_Author, _Said] = BoundedDict(ENDINGS_MAX)
 
     def before(self, incoming: Incoming, now_ms: int) -> str:
         """Return what is open before this message, or before the message that this is an edit of."""
@@ -168,9 +165,6 @@ class OpenEndings:
         author, before = _author_of(incoming), self.before(incoming, now_ms)
         until_ms = now_ms + int(ENDING_TTL_S * 1000)
         self._said[author] = _Said(incoming.id, before, open_ending(incoming.text), until_ms)
-        self._said.move_to_end(author)
-        while len(self._said) > ENDINGS_MAX:
-            self._said.popitem(last=False)
 
     def is_newest(self, incoming: Incoming) -> bool:
         """Tell whether its author has said nothing since."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
@@ -21,6 +20,7 @@ from gateway.contracts.errors import AddressDead, BusUnavailable, DeliveryError
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import Activity, Reply
 from gateway.contracts.ports import Clock
+from gateway.limits import BoundedDict
 
 log = logging.getLogger(__name__)
 
@@ -61,9 +61,9 @@ class TypingIndicators:
         self._show_after_s = show_after_s
         self._also = also
         self._shown: dict[str, _Shown] = {}
-        self._ended: OrderedDict[str, None] = OrderedDict()
+        self._ended: BoundedDict[str, None] = BoundedDict(ENDED_KEPT)
         self._pacer = Pacer(bus, adapter)
-        self._refused_until_s: OrderedDict[str, float] = OrderedDict()
+        self._refused_until_s: BoundedDict[str, float] = BoundedDict(SHOWN_MAX)
 
     async def run(self) -> None:
         """Follow the announcements until cancelled."""
@@ -97,7 +97,7 @@ class TypingIndicators:
 
     def ended(self, turn_id: str) -> None:
         """Note that a turn ended, in any place."""
-        self._remember(turn_id)
+        self._ended[turn_id] = None
         for shown in [shown for shown in self._shown.values() if turn_id in shown.until_s]:
             self._end(shown.address, turn_id)
 
@@ -125,7 +125,7 @@ class TypingIndicators:
 
     def _end(self, address: ReplyAddress, turn_id: str) -> None:
         if turn_id:
-            self._remember(turn_id)
+            self._ended[turn_id] = None
         shown = self._shown.get(address.lane)
         if shown is None:
             return
@@ -133,11 +133,6 @@ class TypingIndicators:
         shown.until_s.pop(turn_id, None)
         if not shown.until_s:
             self._out(shown)
-
-    def _remember(self, turn_id: str) -> None:
-        self._ended[turn_id] = None
-        while len(self._ended) > ENDED_KEPT:
-            self._ended.popitem(last=False)
 
     def _out(self, shown: _Shown) -> None:
         del self._shown[shown.address.lane]
@@ -158,8 +153,6 @@ class TypingIndicators:
                 await typing.show_typing(shown.address, "")
         except AddressDead:
             self._refused_until_s[shown.address.lane] = self._clock.monotonic_s() + REFUSED_FOR_S
-            while len(self._refused_until_s) > SHOWN_MAX:
-                self._refused_until_s.popitem(last=False)
         except (DeliveryError, BusUnavailable) as error:
             log.debug("%s: no indicator: %s", self._name, error)
         except Exception:  # named boundary, adapter callback: an indicator is never worth a failure

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
@@ -30,6 +29,7 @@ from gateway.contracts.messages import Choice, CleanText
 from gateway.contracts.ports import FetchedFile
 from gateway.contracts.sessions import GrantRole
 from gateway.i18n import Language, about_in, argument_in
+from gateway.limits import BoundedDict
 
 # The application commands of a bot: what is to be registered, and whether what is registered says the same. Pure.
 
@@ -152,7 +152,7 @@ class DiscordFiles:
     def __init__(self, api_base: str, proxy: str = "") -> None:
         self._api_base = api_base
         self._proxy = proxy
-        self._read: OrderedDict[int, tuple[float, discord.Message]] = OrderedDict()
+        self._read: BoundedDict[int, tuple[float, discord.Message]] = BoundedDict(limits.READ_LATELY_MAX)
 
     async def fetch(self, client: discord.Client, reference: str, *, bytes_max: int) -> FetchedFile:
         """Fetch the file. Raises `FileRefused`, `SendFailed`, and what the SDK raises."""
@@ -166,8 +166,6 @@ class DiscordFiles:
                 del self._read[wanted.message_id]  # as it was: whatever is wrong, it is seen in what it is now
         message = await _message(client, wanted)
         self._read[message.id] = asyncio.get_running_loop().time(), message
-        while len(self._read) > limits.READ_LATELY_MAX:
-            self._read.popitem(last=False)
         return await self._downloaded(message, wanted, bytes_max)
 
     async def _downloaded(self, message: discord.Message, wanted: _Reference, bytes_max: int) -> FetchedFile:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Final, TypeAlias
 
@@ -22,6 +21,7 @@ from channels.discord.client import GatewayClient
 from channels.discord.events import DIRECT, THREADS, lift
 from channels.discord.normalize import said
 from gateway.contracts.ports import Clock
+from gateway.limits import BoundedDict
 
 log = logging.getLogger(__name__)
 
@@ -134,7 +134,7 @@ class DiscordThreadContext:
 
     def __init__(self, client: GatewayClient) -> None:
         self._client = client
-        self._origins: OrderedDict[str, Origin] = OrderedDict()
+        self._origins: BoundedDict[str, Origin] = BoundedDict(limits.ORIGINS_MAX)
 
     async def origin_of(self, channel_id: str) -> Origin:
         """Return the parent and the creator of a thread that the gateway has not told of (somebody woke it, or called
@@ -147,8 +147,6 @@ class DiscordThreadContext:
                 return None, None
             is_thread = told.get("type") in THREADS
             self._origins[channel_id] = (_id(told, "parent_id"), _id(told, "owner_id")) if is_thread else (None, None)
-            while len(self._origins) > limits.ORIGINS_MAX:
-                self._origins.popitem(last=False)
         return self._origins[channel_id]
 
     async def before(self, incoming: Incoming) -> tuple[RawQuote, ...]:

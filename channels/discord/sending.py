@@ -6,7 +6,6 @@ import base64
 import hashlib
 import io
 import logging
-from collections import OrderedDict
 from dataclasses import replace
 from typing import Final, cast
 
@@ -25,6 +24,7 @@ from channels.markdown.chunk import clipped
 from gateway.contracts.errors import SendFailed, Untraceable
 from gateway.contracts.messages import CleanText
 from gateway.contracts.ports import Clock
+from gateway.limits import BoundedDict
 
 log = logging.getLogger(__name__)
 
@@ -269,7 +269,7 @@ class ThreadOpener:
     def __init__(self, clock: Clock, *, is_wanted: bool) -> None:
         self.is_wanted = is_wanted
         self._clock = clock
-        self.begun: OrderedDict[str, str] = OrderedDict()
+        self.begun: BoundedDict[str, str] = BoundedDict(limits.THREADS_BEGUN_MAX)
         """The channels of the threads that we began, by the thread; Discord tells of them too, in its own time."""
         self._barred_s: dict[str, float] = {}
 
@@ -305,8 +305,6 @@ class ThreadOpener:
                     self._bar(channel_id, f"code {error.code}")
                 return False
         self.begun[message_id] = channel_id
-        while len(self.begun) > limits.THREADS_BEGUN_MAX:
-            self.begun.popitem(last=False)
         return True
 
     def _bar(self, channel_id: str, reason: str) -> None:

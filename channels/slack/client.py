@@ -10,7 +10,6 @@ import json
 import logging
 import os
 import re
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field
@@ -41,7 +40,7 @@ from channels.slack.normalize import SlackIdentity
 from channels.slack.render import Block
 from gateway.contracts.errors import CredentialsRejected
 from gateway.contracts.ports import Clock
-from gateway.limits import POLLER_LEASE_TTL_S
+from gateway.limits import POLLER_LEASE_TTL_S, BoundedDict
 
 log = logging.getLogger(__name__)
 
@@ -189,7 +188,7 @@ class EventsWebhook:
         self._clock = clock
         self._app: AsyncApp | None = None
         self._note_gap: Callable[[], None] = lambda: None
-        self._heard: OrderedDict[str, None] = OrderedDict()
+        self._heard: BoundedDict[str, None] = BoundedDict(limits.EVENTS_KNOWN_MAX)
         self._looked_back_at_s = float("-inf")
         self._called_at_s = clock.monotonic_s()
 
@@ -254,8 +253,6 @@ class EventsWebhook:
         """Tell whether this is a repetition of an event that we have not heard."""
         is_new = event_id not in self._heard
         self._heard[event_id] = None
-        while len(self._heard) > limits.EVENTS_KNOWN_MAX:
-            self._heard.popitem(last=False)
         return bool(event_id) and is_new and retry not in ("", "0")
 
     def _look_back(self) -> None:

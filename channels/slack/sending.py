@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 from html import unescape
@@ -37,6 +37,7 @@ from channels.slack.render import SlackChunk, blocks_of, continuation, has_link,
 from gateway.bus.places import Places
 from gateway.contracts import errors
 from gateway.contracts.ports import Clock
+from gateway.limits import BoundedDict
 
 log = logging.getLogger(__name__)
 
@@ -336,7 +337,7 @@ class SlackStreams:
     _: KW_ONLY
     life_s: float
     stopped: Callable[[SlackTarget, str], None] = lambda target, ts: None
-    _live: OrderedDict[tuple[str, str], _Live] = field(init=False, default_factory=OrderedDict)
+    _live: BoundedDict[tuple[str, str], _Live] = field(init=False, default_factory=lambda: BoundedDict(limits.LIVE_MAX))
     _begun_s: deque[float] = field(init=False, default_factory=lambda: deque(maxlen=limits.STREAMS_PER_MINUTE))
     _is_refused: bool = field(init=False, default=False)
 
@@ -361,8 +362,6 @@ class SlackStreams:
             ts = await post(self.client(), target, chunk, send_id=send_id, plain=False)
         now_s = self.clock.monotonic_s()
         self._live[(target.channel, ts)] = _Live(target, ts, send_id, now_s, appended, now_s)
-        while len(self._live) > limits.LIVE_MAX:
-            self._live.popitem(last=False)
         return ts
 
     async def go_on(self, target: SlackTarget, chunk: SlackChunk, *, ts: str, send_id: str) -> bool:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -19,6 +18,7 @@ from channels.slack import limits
 from channels.slack.errors import api_word
 from gateway.bus.places import Places
 from gateway.contracts.ports import Clock
+from gateway.limits import BoundedDict
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ class SlackPeople:
     def __init__(self, client: AsyncWebClient, clock: Clock) -> None:
         self._client = client
         self._clock = clock
-        self._known: OrderedDict[str, tuple[SlackPerson, float]] = OrderedDict()
+        self._known: BoundedDict[str, tuple[SlackPerson, float]] = BoundedDict(limits.PEOPLE_KNOWN_MAX)
         self._asking: dict[str, asyncio.Task[None]] = {}
 
     def ask(self, ids: Iterable[str]) -> None:
@@ -89,9 +89,6 @@ class SlackPeople:
 
     def _keep(self, user_id: str, person: SlackPerson, ttl_s: float) -> None:
         self._known[user_id] = person, self._clock.monotonic_s() + ttl_s
-        self._known.move_to_end(user_id)
-        while len(self._known) > limits.PEOPLE_KNOWN_MAX:
-            self._known.popitem(last=False)
 
 
 def _person(raw: object) -> SlackPerson:
