@@ -17,7 +17,7 @@ from channels.core.adapter import (
     SupportsSilence,
 )
 from channels.core.attempt import ChunkAttempt
-from channels.core.notices import file_not_sent, whole_answer, whole_question
+from channels.core.notices import WHOLE_ANSWER, WHOLE_QUESTION, file_not_sent
 from channels.core.tasks import BackoffTimer
 from gateway.bus.files import Files
 from gateway.contracts.errors import FormatRefused, SendFailed
@@ -168,7 +168,7 @@ class ReplyContents:
 
     def _whole(self) -> OutgoingFile:
         words, is_question = words_for(self._reply.language), self._reply.kind is ReplyKind.QUESTION
-        caption = whole_question(words) if is_question else whole_answer(words)
+        caption = words.say(WHOLE_QUESTION if is_question else WHOLE_ANSWER)
         return OutgoingFile(
             _QUESTION_NAME if is_question else _WHOLE_NAME, _WHOLE_TYPE, self._reply.text.encode(), caption
         )

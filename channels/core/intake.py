@@ -334,7 +334,7 @@ class MessageIntake:
         request = ControlRequest(kind, message, is_press=True)
         admission = await self.deps.intake.request_control(request, rate=self._admission.command_rate_of(press))
         if admission.verdict is Verdict.TOO_FAST:
-            return notices.too_fast_commands(admission.wait_s, self._notifier.words(press))
+            return notices.too_fast(notices.COMMANDS_TOO_FAST, admission.wait_s, self._notifier.words(press))
         if admission.verdict is not Verdict.ACCEPTED:
             return literal_text("")
         if kind is ControlKind.STOP and self.deferred_replies is not None:
@@ -491,7 +491,7 @@ class MessageIntake:
                 await self._notifier.tell(incoming, message.key, "lane-full", full)
                 return IntakeOutcome.TURNED_AWAY
             case Verdict.TOO_FAST:
-                wait = notices.too_fast(admission.wait_s, self._notifier.words(incoming))
+                wait = notices.too_fast(notices.WRITES_TOO_FAST, admission.wait_s, self._notifier.words(incoming))
                 await self._notifier.tell(incoming, message.author, "too-fast", wait)
                 return IntakeOutcome.TURNED_AWAY
             case Verdict.QUEUE_FULL:
@@ -525,7 +525,7 @@ class MessageIntake:
         message, kind = request.message, request.kind
         admission = await self.deps.intake.request_control(request, rate=self._admission.command_rate_of(incoming))
         if admission.verdict is Verdict.TOO_FAST:
-            wait = notices.too_fast_commands(admission.wait_s, self._notifier.words(incoming))
+            wait = notices.too_fast(notices.COMMANDS_TOO_FAST, admission.wait_s, self._notifier.words(incoming))
             await self._notifier.tell(incoming, message.author, "too-fast-commands", wait)
             return IntakeOutcome.TURNED_AWAY
         if kind is ControlKind.STOP and self.deferred_replies is not None:

@@ -6,7 +6,7 @@ import math
 from typing import Final
 
 from gateway.contracts.messages import CleanText
-from gateway.i18n import Words, sentence
+from gateway.i18n import Sentence, Words, sentence
 from gateway.limits import PAIRING_TTL_S
 
 QUEUE_FULL: Final = sentence(
@@ -31,6 +31,14 @@ NOT_FOR_STRANGERS: Final = sentence("I do not know you yet, so you cannot answer
 NOT_NOW: Final = sentence("I cannot take this now. Please try again in a moment.")
 NOT_FOR_ME: Final = sentence("I do not answer this.")
 CLOSED: Final = sentence("I only talk to people whom an admin has let in.")
+WHOLE_ANSWER: Final = sentence("My answer is long. This file holds all of it.")
+WHOLE_QUESTION: Final = sentence("My question is long. This file holds all that I would do.")
+WRITES_TOO_FAST: Final = sentence(
+    "You write faster than I may listen, so I did not take your last message. Please send it again in {time}."
+)
+COMMANDS_TOO_FAST: Final = sentence(
+    "You give commands faster than I may take them, so I did not take this one. Please try again in {time}."
+)
 NOT_HERE: Final = sentence("I may not answer you here. In a direct message you may ask me.")
 WELCOME: Final = sentence(
     "You have been let in: write to me as you would to a person. /help says what else I understand."
@@ -46,35 +54,14 @@ def lane_full(messages_max: int, words: Words) -> CleanText:
     )
 
 
-def too_fast(wait_s: float, words: Words) -> CleanText:
-    """Say how long to wait, to a person who writes faster than the limit allows."""
-    return words.say(
-        "You write faster than I may listen, so I did not take your last message. Please send it again in {time}.",
-        time=words.count("{count} second", "{count} seconds", max(1, math.ceil(wait_s))),
-    )
-
-
-def too_fast_commands(wait_s: float, words: Words) -> CleanText:
-    """Say how long to wait, to a person who gives commands, or presses buttons, faster than the limit allows."""
-    return words.say(
-        "You give commands faster than I may take them, so I did not take this one. Please try again in {time}.",
-        time=words.count("{count} second", "{count} seconds", max(1, math.ceil(wait_s))),
-    )
+def too_fast(told: Sentence, wait_s: float, words: Words) -> CleanText:
+    """Say how long to wait, to a person who writes, gives commands or presses buttons faster than the limit allows."""
+    return words.say(told, time=words.count("{count} second", "{count} seconds", max(1, math.ceil(wait_s))))
 
 
 def file_not_sent(name: CleanText, words: Words) -> CleanText:
     """Return the sentence that takes the place of a file that the platform does not take."""
     return words.say("This file belongs to my answer, but it could not be sent here: `{name}`", name=name)
-
-
-def whole_answer(words: Words) -> CleanText:
-    """Return the line below the file that holds a long answer."""
-    return words.say("My answer is long. This file holds all of it.")
-
-
-def whole_question(words: Words) -> CleanText:
-    """Return the line below the file that holds all that somebody is asked about."""
-    return words.say("My question is long. This file holds all that I would do.")
 
 
 def pairing(code: str, words: Words) -> str:

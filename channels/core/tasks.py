@@ -16,10 +16,9 @@ log = logging.getLogger(__name__)
 class Backoff:
     """Delays `first_s`, twice that, … up to `cap_s`, each between half and all of its size."""
 
-    def __init__(self, first_s: float, cap_s: float, chance: Callable[[], float] = random.random) -> None:
+    def __init__(self, first_s: float, cap_s: float) -> None:
         self._first_s = first_s
         self._cap_s = cap_s
-        self._chance = chance
         self._tries = 0
 
     @property
@@ -35,12 +34,12 @@ class Backoff:
         """Return the seconds to wait before the next try."""
         whole_s = min(self._cap_s, self._first_s * 2.0 ** min(self._tries, 32))
         self._tries += 1
-        return jittered(whole_s, self._chance)
+        return jittered(whole_s)
 
 
-def jittered(delay_s: float, chance: Callable[[], float] = random.random) -> float:
+def jittered(delay_s: float) -> float:
     """Return a time between half and all of `delay_s`."""
-    return delay_s * (0.5 + 0.5 * chance())
+    return delay_s * (0.5 + 0.5 * random.random())
 
 
 # Small tasks that nobody waits for, such as the answer to a press: held while they run, their failures logged.
