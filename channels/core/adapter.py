@@ -7,6 +7,7 @@ An adapter owns its vendor's SDK. It gives normalized messages to an `InboundHan
 from __future__ import annotations
 
 import asyncio
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -59,6 +60,33 @@ class WebhookAnswer:
 def unavailable_answer() -> WebhookAnswer:
     """Answer that we cannot take the call now. Every platform brings it again, except for Discord's interactions."""
     return WebhookAnswer(503, headers={"Retry-After": str(RETRY_AFTER_S)})
+
+
+# The proof that a platform makes a call, and now: its signature over the time and the body.
+
+REPLAY_WINDOW_S: Final = 300  # Slack's own advice; Discord names none
+_SECONDS: Final = re.compile(r"[0-9]{1,12}")
+
+
+@dataclass(frozen=True, slots=True)
+class CallSignature:
+    """The way in which a platform signs its calls: the headers that hold time and signature, the form of a signature,
+    and the check, which is given the time, the signature and the body and never raises."""
+
+    time_header: str
+    header: str
+    form: re.Pattern[str]
+    is_genuine: Callable[[str, str, bytes], bool] = field(repr=False)
+
+    async def body_of(self, call: WebhookCall, now_s: int) -> bytes | None:
+        """Return the body of a call that was signed less than five minutes ago, by the platform's clock or ours; None
+        for any other, whose body is not even read if it carries no signature. Never raises for what a call may hold."""
+        timestamp, signature = call.headers.get(self.time_header, ""), call.headers.get(self.header, "")
+        is_fresh = bool(_SECONDS.fullmatch(timestamp)) and abs(now_s - int(timestamp)) <= REPLAY_WINDOW_S
+        if not (is_fresh and self.form.fullmatch(signature)):
+            return None
+        body = await call.body()
+        return body if self.is_genuine(timestamp, signature, body) else None
 
 
 @runtime_checkable

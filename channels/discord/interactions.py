@@ -25,7 +25,7 @@ from discord.ui import Button, View
 from discord.webhook.async_ import AsyncWebhookAdapter, async_context
 
 from channels.core import notices
-from channels.core.adapter import InboundHandler, WebhookAnswer, WebhookCall, unavailable_answer
+from channels.core.adapter import CallSignature, InboundHandler, WebhookAnswer, WebhookCall, unavailable_answer
 from channels.core.message import Ignored, Incoming, Raw, mapping
 from channels.core.tasks import AdapterTasks
 from channels.discord import limits, normalize
@@ -40,32 +40,22 @@ from gateway.i18n import words_for
 
 log = logging.getLogger(__name__)
 
-# The proof that an interaction by HTTP comes from Discord, and now (developer documentation, "Interactions Overview",
-# "Validating Security Request Headers"). Pure.
-
-REPLAY_WINDOW_S: Final = 300  # Discord names none; an interaction's token is good for longer, its first answer is not
-_SECONDS: Final = re.compile(r"[0-9]{1,12}")
-_SIGNATURE: Final = re.compile(r"[0-9a-fA-F]{128}")
+# Calls by HTTP (developer documentation, "Interactions Overview", "Validating Security Request Headers").
 
 
-def is_worth_reading(*, timestamp: str, signature: str, now_s: int) -> bool:
-    """Tell whether a request is less than five minutes old and carries any signature; whether that is genuine shows
-    once the body is read. Never raises."""
-    is_fresh = bool(_SECONDS.fullmatch(timestamp)) and abs(now_s - int(timestamp)) <= REPLAY_WINDOW_S
-    return is_fresh and bool(_SIGNATURE.fullmatch(signature))
+def signature_by(public_key: str) -> CallSignature:
+    """Return how Discord signs the calls of the application with this public key, in hexadecimal."""
 
+    def is_genuine(timestamp: str, signature: str, body: bytes) -> bool:
+        try:
+            key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(public_key))
+            key.verify(bytes.fromhex(signature), timestamp.encode() + body)
+        except (InvalidSignature, ValueError):  # ValueError: no point of the curve
+            return False
+        return True
 
-def is_genuine(public_key: str, *, timestamp: str, signature: str, body: bytes, now_s: int) -> bool:
-    """Tell whether Discord signed a body less than five minutes ago, by its clock or ours. Never raises for anything
-    that a request may hold; `public_key` is the application's, in hexadecimal."""
-    if not is_worth_reading(timestamp=timestamp, signature=signature, now_s=now_s):
-        return False
-    try:
-        key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(public_key))
-        key.verify(bytes.fromhex(signature), timestamp.encode() + body)
-    except (InvalidSignature, ValueError):  # ValueError: no point of the curve
-        return False
-    return True
+    form = re.compile(r"[0-9a-fA-F]{128}")
+    return CallSignature("x-signature-timestamp", "x-signature-ed25519", form, is_genuine)
 
 
 _PING: Final = 1
@@ -103,7 +93,7 @@ class InteractionWebhook:
     """The interactions of one application."""
 
     def __init__(self, public_key: str, clock: Clock) -> None:
-        self._public_key = public_key
+        self._signature = signature_by(public_key)
         self._clock = clock
         self._inside: tuple[discord.Client, Callable[[discord.Interaction], object]] | None = None
 
@@ -118,13 +108,8 @@ class InteractionWebhook:
 
     async def called(self, call: WebhookCall) -> WebhookAnswer:
         """Answer as `SupportsWebhooks` says. Discord tries wrong signatures, too: they are refused."""
-        timestamp = call.headers.get("x-signature-timestamp", "")
-        signature = call.headers.get("x-signature-ed25519", "")
-        now_s = self._clock.now_ms() // 1000
-        if not is_worth_reading(timestamp=timestamp, signature=signature, now_s=now_s):
-            return WebhookAnswer(401)
-        body = await call.body()
-        if not is_genuine(self._public_key, timestamp=timestamp, signature=signature, body=body, now_s=now_s):
+        body = await self._signature.body_of(call, self._clock.now_ms() // 1000)
+        if body is None:
             return WebhookAnswer(401)
         try:
             payload = mapping(json.loads(body))
@@ -304,6 +289,29 @@ class _Heard:
     background: AdapterTasks
 
 
+def _data_of(interaction: discord.Interaction) -> Mapping[str, Any]:
+    return cast(Mapping[str, Any], interaction.data or {})
+
+
+def _lifted(interaction: discord.Interaction, said: str) -> normalize.DiscordInteraction:
+    thread = interaction.channel if isinstance(interaction.channel, discord.Thread) else None
+    return normalize.DiscordInteraction(
+        id=str(interaction.id),
+        channel_id=str(interaction.channel_id or ""),
+        user_id=str(interaction.user.id),
+        user_name=interaction.user.display_name,
+        said=said,
+        created_at_ms=int(interaction.created_at.timestamp() * 1000),
+        guild_id=str(interaction.guild_id or ""),
+        parent_id=str(thread.parent_id) if thread else "",
+        is_direct=interaction.guild_id is None and not interaction.context.private_channel,
+        is_bot=interaction.user.bot,
+        locale=interaction.locale.value,
+        roles=roles_of(interaction.user),
+        is_aside=interaction.message is not None and interaction.message.flags.ephemeral,
+    )
+
+
 class DiscordCommands(_Heard):
     """The commands that one session hears."""
 
@@ -318,7 +326,7 @@ class DiscordCommands(_Heard):
                 pass
 
     async def _take(self, interaction: discord.Interaction) -> None:
-        chosen = normalize.normalize_invocation(_lifted_invocation(interaction), self.me)
+        chosen = normalize.normalize_invocation(_lifted(interaction, _typed_in(interaction)), self.me)
         if isinstance(chosen, Ignored):
             await _tell(interaction, words_for(interaction.locale.value).say(notices.NOT_FOR_ME))
             return
@@ -337,10 +345,16 @@ class DiscordCommands(_Heard):
         await self.interaction_tokens.keep(link, interaction.token, is_open=True)
 
     async def _suggest(self, interaction: discord.Interaction) -> None:
-        typing = normalize.normalize_invocation(_lifted_invocation(interaction), self.me)
+        typing = normalize.normalize_invocation(_lifted(interaction, _typed_in(interaction)), self.me)
         found = await self.handler.suggest(typing) if isinstance(typing, Incoming) else ()
         choices = [app_commands.Choice[str | int | float](name=each.label, value=str(each.value)) for each in found]
         await interaction.response.autocomplete(choices)
+
+
+def _typed_in(interaction: discord.Interaction) -> str:
+    told = _data_of(interaction)
+    argument = next((option["value"] for option in told.get("options") or () if "value" in option), "")
+    return f"/{told.get('name', '')} {str(argument).strip()}".strip()
 
 
 async def _promise(interaction: discord.Interaction, *, is_aside: bool) -> None:
@@ -356,27 +370,6 @@ async def _tell(interaction: discord.Interaction, word: CleanText) -> None:
     first, *_ = render(word)
     await interaction.response.send_message(
         first.content, ephemeral=True, suppress_embeds=True, allowed_mentions=discord.AllowedMentions.none()
-    )
-
-
-def _lifted_invocation(interaction: discord.Interaction) -> normalize.DiscordInvocation:
-    told = cast(Mapping[str, Any], interaction.data or {})
-    options = [option for option in told.get("options") or () if "value" in option]
-    thread = interaction.channel if isinstance(interaction.channel, discord.Thread) else None
-    return normalize.DiscordInvocation(
-        id=str(interaction.id),
-        channel_id=str(interaction.channel_id or ""),
-        user_id=str(interaction.user.id),
-        user_name=interaction.user.display_name,
-        name=str(told.get("name", "")),
-        argument=str(options[0]["value"]).strip() if options else "",
-        created_at_ms=int(interaction.created_at.timestamp() * 1000),
-        guild_id=str(interaction.guild_id or ""),
-        parent_id=str(thread.parent_id) if thread else "",
-        is_direct=interaction.guild_id is None and not interaction.context.private_channel,
-        is_bot=interaction.user.bot,
-        locale=interaction.locale.value,
-        roles=roles_of(interaction.user),
     )
 
 
@@ -406,7 +399,9 @@ class DiscordPresses(_Heard):
             self.background.start(self._take(interaction))
 
     async def _take(self, interaction: discord.Interaction) -> None:
-        press = normalize.normalize_press(_lifted(interaction), self.me)
+        press = normalize.normalize_press(
+            _lifted(interaction, str(_data_of(interaction).get("custom_id", ""))), self.me
+        )
         if isinstance(press, Ignored):
             await interaction.response.defer()
             return
@@ -441,17 +436,3 @@ async def _tell_privately(interaction: discord.Interaction, word: CleanText) -> 
         await interaction.followup.send(
             chunk.content, ephemeral=True, suppress_embeds=True, allowed_mentions=discord.AllowedMentions.none()
         )
-
-
-def _lifted(interaction: discord.Interaction) -> normalize.DiscordPress:
-    told = cast(Mapping[str, Any], interaction.data or {})
-    return normalize.DiscordPress(
-        id=str(interaction.id),
-        channel_id=str(interaction.channel_id or ""),
-        user_id=str(interaction.user.id),
-        user_name=interaction.user.display_name,
-        custom_id=str(told.get("custom_id", "")),
-        is_bot=interaction.user.bot,
-        locale=interaction.locale.value,
-        is_aside=interaction.message is not None and interaction.message.flags.ephemeral,
-    )

@@ -335,38 +335,42 @@ def _whole(message: DiscordMessage) -> DiscordQuoted:
     )
 
 
-# The press of a button becomes an `Incoming`, or the reason why it does not.
+# An interaction becomes an `Incoming`, or the reason why it does not: the press of a button, or a command chosen from
+# Discord's own menu, which is what a person would have typed, said in that channel. A command that is still being typed
+# reads the same.
 #
-# The person who pressed is in the interaction, which Discord fills in; `custom_id` is only the button's claim. A press
-# belongs to the person, not to the channel: its place is empty. If the button was in a message that only this person
-# sees, the answer to its command is private, too.
+# The person is in the interaction, which Discord fills in; a button's `custom_id` is only its claim. A press belongs to
+# the person, not to the channel: its place is empty. If the button was in a message that only this person sees, the
+# answer to its command is private, too.
 
 
 @dataclass(frozen=True, slots=True)
-class DiscordPress:
-    """The fields of INTERACTION_CREATE for a press that we read."""
+class DiscordInteraction:
+    """The fields of INTERACTION_CREATE that we read. `said` is the command that the button or the menu's entry stands
+    for. In a thread, `parent_id` is that of its channel. `is_direct`: a chat of one person with us. `is_aside`: the
+    button is under a message that nobody else sees."""
 
     id: str
     channel_id: str
     user_id: str
     user_name: str
-    custom_id: str
+    said: str
+    created_at_ms: int = 0
+    guild_id: str = ""
+    parent_id: str = ""
+    is_direct: bool = False
     is_bot: bool = False
     locale: str = ""
+    roles: tuple[str, ...] = ()
     is_aside: bool = False
-    """The button is under a message that nobody else sees."""
 
 
-def normalize_press(press: DiscordPress, me: DiscordIdentity) -> Incoming | Ignored:
+def normalize_press(press: DiscordInteraction, me: DiscordIdentity) -> Incoming | Ignored:
     """Read one press."""
-    if not all(map(_SNOWFLAKE.fullmatch, (press.id, press.channel_id, press.user_id))):
-        return Ignored(IgnoreReason.MALFORMED)
-    if press.is_bot:
-        return Ignored(IgnoreReason.BOT)
-    command = find_command(press.custom_id)
+    command = find_command(press.said)
     is_aside = press.is_aside and command is not None and command.name == ControlKind.PRESS
     target = DiscordTarget(press.channel_id, link=press.id if is_aside else None, is_aside=is_aside)
-    return Incoming(
+    return _unfit(press) or Incoming(
         id=f"{me.channel}:{me.user_id}:press:{press.id}",
         channel=me.channel,
         account=me.user_id,
@@ -375,7 +379,7 @@ def normalize_press(press: DiscordPress, me: DiscordIdentity) -> Incoming | Igno
         place=(),
         is_private=True,
         addressing=Addressing.COMMAND,
-        text=press.custom_id,
+        text=press.said,
         address=ReplyAddress(me.channel, target.lane, make_target(target)),
         sent_at_ms=0,
         command=command,
@@ -384,53 +388,25 @@ def normalize_press(press: DiscordPress, me: DiscordIdentity) -> Incoming | Igno
     )
 
 
-# A command chosen from Discord's own menu becomes an `Incoming`, or the reason why it does not: what a person would
-# have typed, said in that channel. A command that is still being typed reads the same.
-
-
-@dataclass(frozen=True, slots=True)
-class DiscordInvocation:
-    """The fields of INTERACTION_CREATE for a command that we read. In a thread, `parent_id` is that of its channel.
-    `is_direct`: a chat of one person with us."""
-
-    id: str
-    channel_id: str
-    user_id: str
-    user_name: str
-    name: str
-    argument: str = ""
-    created_at_ms: int = 0
-    guild_id: str = ""
-    parent_id: str = ""
-    is_direct: bool = False
-    is_bot: bool = False
-    locale: str = ""
-    roles: tuple[str, ...] = ()
-
-
-def normalize_invocation(invocation: DiscordInvocation, me: DiscordIdentity) -> Incoming | Ignored:
+def normalize_invocation(invocation: DiscordInteraction, me: DiscordIdentity) -> Incoming | Ignored:
     """Read one command. Where others read along, its answer is only for the person who asked, unless its row in the
     table says otherwise."""
-    if not all(map(_SNOWFLAKE.fullmatch, (invocation.id, invocation.channel_id, invocation.user_id))):
-        return Ignored(IgnoreReason.MALFORMED)
-    if invocation.is_bot:
-        return Ignored(IgnoreReason.BOT)
-    said = f"/{invocation.name} {invocation.argument}".strip()
-    command = find_command(said)
+    command = find_command(invocation.said)
     if command is None:
-        return Ignored(IgnoreReason.UNSUPPORTED)
+        return _unfit(invocation) or Ignored(IgnoreReason.UNSUPPORTED)
     is_aside = not invocation.is_direct and all(spec.name != command.name or not spec.is_aloud for spec in COMMANDS)
     target = DiscordTarget(invocation.channel_id, link=invocation.id, is_aside=is_aside)
-    return Incoming(
+    place = tuple(filter(None, (invocation.parent_id, invocation.channel_id)))
+    return _unfit(invocation) or Incoming(
         id=f"{me.channel}:{me.user_id}:interaction:{invocation.id}",
         channel=me.channel,
         account=me.user_id,
         user_id=invocation.user_id,
         author_name=invocation.user_name or invocation.user_id,
-        place=_invocation_place(invocation),
+        place=() if invocation.is_direct else place,
         is_private=invocation.is_direct,
         addressing=Addressing.COMMAND,
-        text=said,
+        text=invocation.said,
         address=ReplyAddress(me.channel, target.lane, make_target(target)),
         sent_at_ms=invocation.created_at_ms,
         command=command,
@@ -441,7 +417,7 @@ def normalize_invocation(invocation: DiscordInvocation, me: DiscordIdentity) -> 
     )
 
 
-def _invocation_place(invocation: DiscordInvocation) -> tuple[str, ...]:
-    if invocation.is_direct:
-        return ()
-    return tuple(filter(None, (invocation.parent_id, invocation.channel_id)))
+def _unfit(interaction: DiscordInteraction) -> Ignored | None:
+    if not all(map(_SNOWFLAKE.fullmatch, (interaction.id, interaction.channel_id, interaction.user_id))):
+        return Ignored(IgnoreReason.MALFORMED)
+    return Ignored(IgnoreReason.BOT) if interaction.is_bot else None

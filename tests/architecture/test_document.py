@@ -20,9 +20,8 @@ from agent.limits import (
     WORKSPACE_FILES_MAX,
 )
 from agent.subagents.protocol import LINE_BYTES_MAX, LINE_PARTS_MAX
-from channels.discord import interactions as of_discord
+from channels.core import adapter
 from channels.discord.limits import HISTORY_AGE_MAX_S
-from channels.slack import client as of_slack
 from gateway.clock import _READABLE
 from gateway.config.catalog import Setting, catalog
 from gateway.config.features import VAULT_TTL_S_MAX
@@ -52,7 +51,7 @@ PROMISED: Final = {
     "Five wrong codes": ({PAIRING_TRIES_MAX, LINK_TRIES_MAX}, {5}),
     "lock their enterer out for an hour": ({PAIRING_LOCKED_S, LINK_LOCKED_S}, {3600}),
     "its sub-agents end within a second": (SUBAGENT_RIGHTS_EVERY_S < 1, True),
-    "anything older than five minutes": ({of_slack.REPLAY_WINDOW_S, of_discord.REPLAY_WINDOW_S}, {300}),
+    "anything older than five minutes": (adapter.REPLAY_WINDOW_S, 300),
     "a random token** of 132 bits": (int(BUTTON_TOKEN_CHARS * log2(len(_READABLE))), 132),
     "holds ten minutes": (LINK_CODE_TTL_S, 600),
     "512 MB and 20,000 files": ((WORKSPACE_BYTES_MAX, WORKSPACE_FILES_MAX), (512 * 1024 * 1024, 20_000)),

@@ -9,7 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channels.core.message import Ignored, Incoming, Migrated, Retraction, without
-from channels.discord.normalize import DiscordAttachment, DiscordIdentity, DiscordMessage, DiscordPress, DiscordQuoted
+from channels.discord.normalize import (
+    DiscordAttachment,
+    DiscordIdentity,
+    DiscordInteraction,
+    DiscordMessage,
+    DiscordQuoted,
+)
 from channels.discord.normalize import normalize as normalize_discord
 from channels.discord.normalize import normalize_press as normalize_discord_press
 from channels.slack.normalize import SlackIdentity, normalize_slash, response_url_of
@@ -202,14 +208,14 @@ def test_slack_presses_never_raise(body: Any) -> None:
 @given(st.text(max_size=30), st.text(max_size=30), st.text(max_size=30), st.text(max_size=120))
 def test_discord_presses_never_raise(press_id: str, channel_id: str, user_id: str, custom_id: str) -> None:
     """Whatever stands in the fields."""
-    press = DiscordPress(press_id, channel_id, user_id, "Ann", custom_id)
+    press = DiscordInteraction(press_id, channel_id, user_id, "Ann", custom_id)
     _check_press(normalize_discord_press(press, DiscordIdentity("42")))
 
 
 def test_who_pressed_is_the_platforms_word_and_not_the_buttons() -> None:
     telegram = normalize_telegram_press(_CALLBACK, TelegramIdentity(42, "TrivetBot"))
     slack = normalize_slack_press(_BLOCK_ACTIONS, SlackIdentity("T1", "U0"))
-    discord = normalize_discord_press(DiscordPress("5", "6", "7", "Ann", "/approve X"), DiscordIdentity("42"))
+    discord = normalize_discord_press(DiscordInteraction("5", "6", "7", "Ann", "/approve X"), DiscordIdentity("42"))
     found = [press for press in (telegram, slack, discord) if isinstance(press, Incoming)]
     assert [press.user_id for press in found] == ["9", "U1", "7"]
     assert [press.command.name for press in found if press.command] == ["approve", "deny", "approve"]

@@ -13,7 +13,7 @@ from channels.core.message import Addressing, Ignored, Incoming
 from channels.discord.adapter import commands, say_the_same
 from channels.discord.normalize import (
     DiscordIdentity,
-    DiscordInvocation,
+    DiscordInteraction,
     DiscordTarget,
     make_target,
     normalize_invocation,
@@ -27,13 +27,12 @@ from gateway.contracts.sessions import GrantRole
 ME = DiscordIdentity(user_id="42")
 NAME = re.compile(r"[a-z0-9_]{1,32}")
 OPTION = re.compile(r"[-_'\w]{1,32}")
-CHOSEN = DiscordInvocation(
+CHOSEN = DiscordInteraction(
     "1574085916476047360",
     "77",
     "123",
     "Ada",
-    "title",
-    "Soup",
+    "/title Soup",
     created_at_ms=1_000,
     guild_id="9",
     parent_id="70",
@@ -41,7 +40,7 @@ CHOSEN = DiscordInvocation(
 )
 
 
-def read(invocation: DiscordInvocation) -> Incoming:
+def read(invocation: DiscordInteraction) -> Incoming:
     incoming = normalize_invocation(invocation, ME)
     assert isinstance(incoming, Incoming), incoming
     return incoming
@@ -111,7 +110,7 @@ def test_a_chosen_command_reads_as_if_it_had_been_typed_there() -> None:
 
 @pytest.mark.parametrize(
     ("changes", "is_aside"),
-    [({}, True), ({"name": "plan"}, False), ({"guild_id": "", "parent_id": "", "is_direct": True}, False)],
+    [({}, True), ({"said": "/plan Soup"}, False), ({"guild_id": "", "parent_id": "", "is_direct": True}, False)],
 )
 def test_the_answer_is_for_the_one_who_asks_unless_it_concerns_all(changes: dict[str, Any], is_aside: bool) -> None:
     target = parse_target(read(replace(CHOSEN, **changes)).address.target)
@@ -120,7 +119,7 @@ def test_the_answer_is_for_the_one_who_asks_unless_it_concerns_all(changes: dict
 
 
 @pytest.mark.parametrize(
-    "changes", [{"id": "x"}, {"channel_id": ""}, {"user_id": "me"}, {"is_bot": True}, {"name": "?"}]
+    "changes", [{"id": "x"}, {"channel_id": ""}, {"user_id": "me"}, {"is_bot": True}, {"said": "/? Soup"}]
 )
 def test_what_is_no_command_of_a_person_is_ignored(changes: dict[str, Any]) -> None:
     assert isinstance(normalize_invocation(replace(CHOSEN, **changes), ME), Ignored)
