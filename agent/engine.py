@@ -15,10 +15,10 @@ from agent.models.requests import PromptMessage, Thoughts
 from agent.tools.policy import Permissions, Visibility
 from agent.tools.tool import CallOrigin, Enclosures, Reading, Suspension, ToolContext
 from gateway.contracts.commands import find_command
-from gateway.contracts.ids import SessionKey
+from gateway.contracts.ids import SessionKey, is_firing, is_wake
 from gateway.contracts.messages import CleanText, InboundMessage, literal_text
-from gateway.contracts.sessions import Entry, GrantRole, PromptStart, Session, TurnCommit, Usage, is_firing
-from gateway.contracts.subagents import WakeAddress, is_wake
+from gateway.contracts.sessions import Entry, GrantRole, PromptStart, Session, TurnCommit, Usage
+from gateway.contracts.subagents import WakeAddress
 
 # The messages of one turn, and the id of the one reply that it leaves. Pure.
 
@@ -53,7 +53,7 @@ class Batch:
     @property
     def wakes(self) -> int:
         """Count the wakes that have led to one another since a person spoke; 0: a person speaks in this batch."""
-        return max(message.wakes for message in self.messages) if is_wake(self.newest) else 0
+        return max(message.wakes for message in self.messages) if is_wake(self.newest.id) else 0
 
     @property
     def is_command(self) -> bool:
@@ -74,7 +74,7 @@ def turn_of_reply(reply_id: str) -> str:
 def newest_of(messages: Sequence[InboundMessage]) -> InboundMessage:
     """Return the message that decides who is answered, and where: a message of a person takes precedence over the end
     of a sub-agent."""
-    return (tuple(message for message in messages if not is_wake(message)) or messages)[-1]
+    return (tuple(message for message in messages if not is_wake(message.id)) or messages)[-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ class Turn:
             role=role,
             place=Visibility.of(newest),
             asked_by=person,
-            address=None if is_firing(newest) else newest.address,
+            address=None if is_firing(newest.id) else newest.address,
             fence=batch.fence,
             ceiling=ceiling,
             permit=self.hold.permit,

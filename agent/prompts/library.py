@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from functools import reduce
 from importlib import resources
-from operator import and_
 from typing import Final, LiteralString
 
 from agent.tools.policy import EVERYTHING, Permissions
@@ -86,8 +84,3 @@ def _profile(row: ProfileRow) -> Profile:
 
 
 PROFILES: Final = {name: _profile(row) for name, row in PROFILE_ROWS.items()}
-
-
-def ceiling_of(profile: Profile, lists: Iterable[Iterable[str]]) -> Permissions:
-    """Return what a profile may use where every one of these lists of tools has to allow it, too."""
-    return reduce(and_, map(Permissions.only, lists), profile.ceiling)

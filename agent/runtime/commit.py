@@ -20,11 +20,11 @@ from agent.texts import CUT_NOTE, STOPPED_NOTE, YIELDED_WORD, failure_sentence, 
 from gateway.bus.operator import Operator
 from gateway.config.features import WebhookEvent
 from gateway.contracts.errors import BudgetSpent, BusError
-from gateway.contracts.ids import SessionKey
+from gateway.contracts.ids import SessionKey, is_wake
 from gateway.contracts.messages import Button, CleanText, Reply, ReplyKind, clipped, joined, literal_text
 from gateway.contracts.ports import Clock, SpanSink
 from gateway.contracts.sessions import Effect, Entry, EntryKind, Role, TurnCommit, TurnState
-from gateway.contracts.subagents import Barrier, is_wake_id
+from gateway.contracts.subagents import Barrier
 from gateway.i18n import words_for
 from gateway.limits import REPLY_CHARS_MAX
 from gateway.scrub import Scrubber
@@ -226,7 +226,7 @@ def naming_people(bus: Operator) -> AfterTurn:
 
     async def note(finished: Finished) -> None:
         said = finished.turn.batch.messages
-        names = {each.author: each.author_name for each in said if each.author_name and not is_wake_id(each.id)}
+        names = {each.author: each.author_name for each in said if each.author_name and not is_wake(each.id)}
         news = {author: name for author, name in names.items() if known.get(author) != name}
         if not news:
             return

@@ -24,10 +24,10 @@ from gateway.bus.heartbeat import Heartbeat
 from gateway.bus.lanes import Lanes
 from gateway.contracts.commands import find_command
 from gateway.contracts.errors import BusError, BusUnavailable, Fenced, StoreError, StoreUnavailable, TrivetError
-from gateway.contracts.ids import ReplyAddress, turn_id_of
+from gateway.contracts.ids import ReplyAddress, is_firing, turn_id_of
 from gateway.contracts.messages import Activity, CleanText, Draft, InboundMessage, Reply, literal_text
 from gateway.contracts.ports import CancelKind, Claim, Clock
-from gateway.contracts.sessions import UNTITLED, Committed, TurnCommit, TurnStart, is_firing
+from gateway.contracts.sessions import UNTITLED, Committed, TurnCommit, TurnStart
 from gateway.limits import RETRY_DELAYS_S, TURN_MESSAGES_MAX
 from gateway.retry import RetryPolicy, retry_until_available
 from gateway.scrub import Scrubber
@@ -61,7 +61,7 @@ def _belongs(message: InboundMessage, first: InboundMessage) -> bool:
 def _is_alone(message: InboundMessage) -> bool:
     """Tell whether a message must have a turn of its own: a command is no conversation, and in a turn that a schedule
     began nobody is present."""
-    return find_command(message.text) is not None or is_firing(message)
+    return find_command(message.text) is not None or is_firing(message.id)
 
 
 # Drafts: the answer of a running turn, sent to the channel now and then. They may be lost, are paced and block nothing.

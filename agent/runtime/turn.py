@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from functools import partial
+from functools import partial, reduce
+from operator import and_
 from typing import Final
 
 from agent.concurrency import Deadline
@@ -22,17 +23,17 @@ from agent.features.voice import Voice
 from agent.limits import ADVICE_CHARS_MAX, TURN_TIMEOUT_S
 from agent.models.selection import Depth, Models
 from agent.models.transcript import has_images, last_said, preamble, tone_of
-from agent.prompts.library import Profile, ceiling_of
+from agent.prompts.library import Profile
 from agent.prompts.system import SystemPrompts
 from agent.runtime.commit import Commits
 from agent.runtime.window import TurnWindows
 from agent.subagents.texts import attempt_text
 from agent.tools.policy import Permissions
 from gateway.contracts.errors import BudgetSpent, EmptyAnswer, ModelError
+from gateway.contracts.ids import is_wake
 from gateway.contracts.messages import CleanText, InboundMessage, clipped, joined, literal_text
 from gateway.contracts.ports import Clock
 from gateway.contracts.sessions import Entry, EntryKind, PromptQuery, Role, Session, TurnCommit
-from gateway.contracts.subagents import is_wake
 from gateway.i18n import words_for
 from gateway.packages import HookPoint
 from gateway.plugins import NO_HOOKS, Clean, HookEvent, Hooks
@@ -91,7 +92,7 @@ class ConversationRunner:
         """Return the profile of the agent in this turn and the most that it may use, by its session and its place."""
         place = await self.people.place_of(batch.newest)
         profile = self.prompts.profile_named(session.profile or place.profile)
-        return profile, ceiling_of(profile, place.ceilings)
+        return profile, reduce(and_, map(Permissions.only, place.ceilings), profile.ceiling)
 
     async def _begin_notes(
         self, turn: Turn, view: Sequence[Entry], told: Callable[..., CleanText], prompt_tokens: int
@@ -118,7 +119,7 @@ class ConversationRunner:
 
 def _said_in(messages: Sequence[InboundMessage]) -> CleanText | None:
     """Return what people said; None where only sub-agents ended."""
-    words = [message.text for message in messages if not is_wake(message)]
+    words = [message.text for message in messages if not is_wake(message.id)]
     return joined(*words, by="\n\n") if words else None
 
 

@@ -22,10 +22,10 @@ from agent.prompts.library import PROMPTS
 from agent.subagents.texts import results_text
 from gateway.bus.inbound import Inbound
 from gateway.contracts.errors import BusError, StoreError
-from gateway.contracts.ids import SessionKey
+from gateway.contracts.ids import SessionKey, is_wake
 from gateway.contracts.messages import InboundMessage, joined
 from gateway.contracts.ports import Clock, Verdict
-from gateway.contracts.subagents import SubTask, TaskState, Wake, is_wake
+from gateway.contracts.subagents import SubTask, TaskState, Wake
 from gateway.limits import SUBTASKS_KEPT
 from gateway.scrub import Scrubber
 from gateway.store import Store
@@ -40,7 +40,7 @@ _TAKEN: Final = frozenset({Verdict.ACCEPTED, Verdict.DUPLICATE})
 async def stale_among(book: TaskStore, messages: Sequence[InboundMessage]) -> frozenset[str]:
     """Return the ids of the wakes that have become pointless. While a wake waits in its lane, the running turn may ask
     for the same results, or its person may stop everything or begin another conversation."""
-    wakes = [message.id for message in messages if is_wake(message)]
+    wakes = [message.id for message in messages if is_wake(message.id)]
     return await book.overtaken(wakes) if wakes else frozenset()
 
 

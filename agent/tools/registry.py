@@ -42,13 +42,13 @@ from gateway.contracts.access import PlaceApproval, room_of
 from gateway.contracts.errors import FailureCause, ToolError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, literal_text
-from gateway.contracts.ports import Clock, NoSpans, SpanSink, TraceSpan
+from gateway.contracts.ports import Clock, SpanSink, TraceSpan
 from gateway.contracts.profiles import MCP_PREFIX
 from gateway.contracts.sessions import GrantRole
 from gateway.i18n import words_for
 from gateway.scrub import Scrubber
 from gateway.scrub.known import WHOLE_TEXT
-from gateway.telemetry.spans import OTHER, under
+from gateway.telemetry.spans import OTHER, NoSpans, under
 
 # One call between the model that makes it and the tool that runs: checked, and timed.
 

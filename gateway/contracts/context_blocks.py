@@ -23,6 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from gateway.contracts.ids import is_wake
 from gateway.contracts.messages import (
     CleanText,
     InboundMessage,
@@ -34,7 +35,6 @@ from gateway.contracts.messages import (
     portion,
     rewritten,
 )
-from gateway.contracts.subagents import is_wake
 
 QUOTED_CHARS_MAX: Final = 12_000
 """Of all quotes of one message: some 3,000 tokens. Context must not crowd out what is said."""
@@ -107,7 +107,7 @@ def told(message: InboundMessage, came: AttachmentBlocks = NOTHING) -> CleanText
     message carries its author's name; a message that woke the session has no author."""
     words = joined(*filter(None, (message.text, *(joined(_SPOKEN, said) for said in came.spoken))), by="\n\n")
     words = rewritten(words, _TAG, _BRACKET)
-    if not (message.key.user or is_wake(message)):
+    if not (message.key.user or is_wake(message.id)):
         words = joined(rewritten(message.author_shown, _UNFIT_FOR_A_LINE, _SPACE), literal_text(": "), words)
     elements = (*_quotes(message.quotes, came.quoted), *came.files)
     if not elements:

@@ -129,6 +129,22 @@ def turn_id_of(message_id: str) -> str:
     return "t_" + blake2b(message_id.encode(), digest_size=10).hexdigest()
 
 
+# The ids of messages that we send to ourselves. No channel can be called so: its ids begin with a platform's name.
+
+FIRING: Final = "schedule:"
+WAKE: Final = "subagent:"
+
+
+def is_firing(message_id: str) -> bool:
+    """Tell whether a schedule sent the message: nobody is waiting for its turn."""
+    return message_id.startswith(FIRING)
+
+
+def is_wake(message_id: str) -> bool:
+    """Tell whether the end of sub-agents sent the message."""
+    return message_id.startswith(WAKE)
+
+
 # Where the files of a conversation lie: one folder for each session key, below `data_dir`. The agent works in them,
 # the operator's side erases them.
 

@@ -366,10 +366,3 @@ class SpanSink(Protocol):
     """Takes spans. Never raises and never waits: what cannot be passed on is dropped."""
 
     def record(self, span: TraceSpan) -> None: ...
-
-
-class NoSpans:
-    """The sink of spans where nobody collects traces."""
-
-    def record(self, _span: TraceSpan) -> None:
-        """Do nothing."""

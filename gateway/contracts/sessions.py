@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from gateway.contracts.ids import ReplyAddress, SessionKey
-from gateway.contracts.messages import Button, CleanText, InboundMessage, Reply
+from gateway.contracts.ids import FIRING, ReplyAddress, SessionKey
+from gateway.contracts.messages import Button, CleanText, Reply
 from gateway.contracts.subagents import Barrier
 
 if TYPE_CHECKING:
@@ -334,10 +334,6 @@ class Todo:
 # What is to happen later: reminders and scheduled tasks. Written by the agent, kept by the store.
 
 
-_FIRING: Final = "schedule:"
-"""In front of the ids of firings. No channel can be called so: its ids begin with a platform's name."""
-
-
 class ScheduleKind(StrEnum):
     REMINDER = "reminder"
     """Its text is delivered as it is."""
@@ -385,9 +381,4 @@ class Schedule:
     @property
     def firing_id(self) -> str:
         """Return the message id of the next firing, the same for every process and attempt."""
-        return f"{_FIRING}{self.id}:{self.next_due_ms}"
-
-
-def is_firing(message: InboundMessage) -> bool:
-    """Tell whether a schedule sent the message: nobody is waiting for its turn."""
-    return message.id.startswith(_FIRING)
+        return f"{FIRING}{self.id}:{self.next_due_ms}"

@@ -6,11 +6,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from gateway.contracts.ids import ReplyAddress, SessionKey, first_id_of
-from gateway.contracts.messages import CleanText, InboundMessage, literal_text
+from gateway.contracts.ids import WAKE, ReplyAddress, SessionKey, first_id_of
+from gateway.contracts.messages import CleanText, literal_text
 
-_WAKE: Final = "subagent:"
-"""In front of the ids of the messages that wake a session. No channel can be called so."""
 _NOTHING: Final = literal_text("")
 
 
@@ -166,22 +164,12 @@ class Wake:
     @property
     def message_id(self) -> str:
         """Return the message id of the wake, the same for every sender and attempt."""
-        return f"{_WAKE}{self.id}"
-
-
-def is_wake(message: InboundMessage) -> bool:
-    """Tell whether the end of sub-agents sent the message."""
-    return is_wake_id(message.id)
+        return f"{WAKE}{self.id}"
 
 
 def wake_id_of(message_id: str) -> str:
     """Return the id of the wake that such a message carries."""
-    return first_id_of(message_id).removeprefix(_WAKE)
-
-
-def is_wake_id(message_id: str) -> bool:
-    """Tell by the id alone whether a message is a wake."""
-    return message_id.startswith(_WAKE)
+    return first_id_of(message_id).removeprefix(WAKE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,9 +21,8 @@ from pathlib import Path
 from typing import Final, LiteralString, NewType, overload
 
 from gateway.contracts.commands import CommandSpec
+from gateway.contracts.ids import is_firing, is_wake
 from gateway.contracts.messages import CleanText, InboundMessage
-from gateway.contracts.sessions import is_firing
-from gateway.contracts.subagents import is_wake
 
 # The languages that we have words in, and which of them is somebody's. Pure.
 
@@ -184,7 +183,7 @@ def words_for(tag: str, text: str = "", *, known: str = "") -> Words:
 def language_of(message: InboundMessage) -> Language | None:
     """Return what one message shows of its author's language; None for nothing. A message of a schedule or of an ended
     sub-agent has no author."""
-    text = "" if is_firing(message) or is_wake(message) else message.text
+    text = "" if is_firing(message.id) or is_wake(message.id) else message.text
     return language_named(message.language) or language_written(text)
 
 

@@ -38,7 +38,7 @@ from sqlalchemy import (
 
 from gateway.contracts.context_blocks import told
 from gateway.contracts.errors import Fenced, StoreError
-from gateway.contracts.ids import SessionKey, earlier_ids_of, first_id_of, retry_id_of
+from gateway.contracts.ids import SessionKey, earlier_ids_of, first_id_of, is_firing, is_wake, retry_id_of
 from gateway.contracts.messages import CleanText, InboundMessage, MessageTrace, Reply, TurnTrace
 from gateway.contracts.ports import Clock
 from gateway.contracts.sessions import (
@@ -51,9 +51,7 @@ from gateway.contracts.sessions import (
     TurnCommit,
     TurnStart,
     TurnState,
-    is_firing,
 )
-from gateway.contracts.subagents import is_wake, is_wake_id
 from gateway.i18n import language_of
 from gateway.store import board, outbox, passages, sessions, transcript
 from gateway.store.engine import (
@@ -366,7 +364,7 @@ def withdraw(connection: Connection, homes: dict[str, str]) -> None:
     """Take these messages out of the transcripts that hold them."""
     if homes:
         connection.execute(_WITHDRAW, [{"m": message_id} for message_id in homes])
-    count_fewer(connection, Counter(home for message_id, home in homes.items() if not is_wake_id(message_id)))
+    count_fewer(connection, Counter(home for message_id, home in homes.items() if not is_wake(message_id)))
 
 
 def user_entries(messages: Iterable[InboundMessage], *, turn_id: str, now_ms: int) -> list[Entry]:
@@ -375,13 +373,13 @@ def user_entries(messages: Iterable[InboundMessage], *, turn_id: str, now_ms: in
 
 
 def _is_of_person(message: InboundMessage) -> bool:
-    return not is_wake(message) and not is_firing(message)
+    return not is_wake(message.id) and not is_firing(message.id)
 
 
 def _user_entry(message: InboundMessage, turn_id: str, now_ms: int) -> Entry:
     return Entry(
         role=Role.USER,
-        kind=EntryKind.NOTE if is_wake(message) else EntryKind.MESSAGE,
+        kind=EntryKind.NOTE if is_wake(message.id) else EntryKind.MESSAGE,
         text=told(message),
         message_id=message.id,
         turn_id=turn_id,

@@ -23,7 +23,7 @@ from typing import Final, Protocol, cast
 from gateway.config.features import TelemetrySettings
 from gateway.contracts.errors import ConfigError
 from gateway.contracts.messages import DeliveryState, InboundMessage, Receipt
-from gateway.contracts.ports import NoSpans, SpanSink, TraceSpan
+from gateway.contracts.ports import SpanSink, TraceSpan
 from gateway.contracts.sessions import TurnCommit, TurnState
 from gateway.contracts.subagents import SubTask, TaskState
 
@@ -164,6 +164,13 @@ class _Otlp(Protocol):
     """The functions that the module offers."""
 
     def OtlpSpans(self, endpoint: str, headers: Mapping[str, str], *, role: str) -> _Open: ...  # noqa: N802 - a class
+
+
+class NoSpans:
+    """The sink of spans where nobody collects traces."""
+
+    def record(self, _span: TraceSpan) -> None:
+        """Do nothing."""
 
 
 @contextmanager

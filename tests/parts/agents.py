@@ -49,12 +49,13 @@ from gateway.contracts.messages import (
     Reply,
     ReplyKind,
 )
-from gateway.contracts.ports import Admission, Amendment, NoSpans, Verdict
+from gateway.contracts.ports import Admission, Amendment, Verdict
 from gateway.contracts.sessions import EntryKind
 from gateway.limits import SHUTDOWN_GRACE_S
 from gateway.scrub import Scrubber
 from gateway.scrub import Scrubber as SecretScrubber
 from gateway.store import Store
+from gateway.telemetry.spans import NoSpans
 from tests.parts.meanings import MODEL
 from tests.parts.waiting import PATIENCE_S
 

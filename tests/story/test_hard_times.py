@@ -17,11 +17,12 @@ from gateway.clock import SystemClock
 from gateway.contracts.errors import BusUnavailable, StoreUnavailable
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import DeliveryRecord, DeliveryState, Receipt, Reply, ReplyKind
-from gateway.contracts.ports import Claim, NoSpans, Ownership, PendingReply
+from gateway.contracts.ports import Claim, Ownership, PendingReply
 from gateway.contracts.sessions import Committed, PromptQuery, TurnCommit, TurnStart, UsagePurpose
 from gateway.limits import TURN_ATTEMPTS_MAX
 from gateway.store import Store, open_store
 from gateway.telemetry.metrics import Tally
+from gateway.telemetry.spans import NoSpans
 from tests.doubles import ManualClock
 from tests.parts.agents import AgentProcess, message, running_agent
 from tests.parts.minds import Mind

@@ -14,11 +14,11 @@ from agent.subagents.wakes import SessionWaker
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
 from gateway.contracts.access import Projection
-from gateway.contracts.ids import SessionKey
+from gateway.contracts.ids import SessionKey, is_wake
 from gateway.contracts.messages import InboundMessage
 from gateway.contracts.ports import Admission, Verdict
 from gateway.contracts.sessions import Grant, GrantRole, OpenSession, TurnCommit, TurnState
-from gateway.contracts.subagents import SubTask, TaskState, is_wake
+from gateway.contracts.subagents import SubTask, TaskState
 from gateway.scrub import Scrubber
 from gateway.store import Store
 from tests.parts.agents import message
@@ -100,7 +100,7 @@ async def test_a_wake_is_a_message_in_the_name_of_who_asked(crew: Crew, process:
     await crew.end("alpha")
     (wake,) = await process.look()
     said = message("", str(ANN))
-    assert is_wake(wake)
+    assert is_wake(wake.id)
     assert (wake.key, wake.address, wake.author_id, wake.author_name) == (
         ANN,
         said.address,

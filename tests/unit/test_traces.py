@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from agent.engine import reply_id_of, turn_of_reply
 from gateway.config.features import TelemetrySettings
 from gateway.contracts.errors import ConfigError
-from gateway.contracts.ports import NoSpans, TraceSpan
+from gateway.contracts.ports import TraceSpan
 from gateway.telemetry import otlp
 from gateway.telemetry.otlp import SPANS_WAITING_MAX
-from gateway.telemetry.spans import check_exporter, open_spans, plain, span_number, trace_number
+from gateway.telemetry.spans import NoSpans, check_exporter, open_spans, plain, span_number, trace_number
 from tests.parts.collector import collecting
 from tests.parts.ports import LOOPBACK, free_port
 from tests.parts.waiting import until

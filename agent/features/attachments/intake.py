@@ -42,6 +42,7 @@ from agent.tools.files.workspace import WorkspaceLookup
 from gateway.contracts import context_blocks
 from gateway.contracts.context_blocks import AttachmentBlocks, Image
 from gateway.contracts.errors import BudgetSpent, FileRefused, ModelError, StoreError
+from gateway.contracts.ids import is_wake
 from gateway.contracts.messages import (
     Attachment,
     AttachmentKind,
@@ -54,7 +55,6 @@ from gateway.contracts.messages import (
 )
 from gateway.contracts.ports import Clock
 from gateway.contracts.sessions import Role, Session, Usage, UsagePurpose
-from gateway.contracts.subagents import is_wake
 from gateway.i18n import ENGLISH, words_for
 from gateway.retry import retry_until_available
 from gateway.scrub import Scrubber
@@ -489,4 +489,4 @@ class AttachmentIntake:
 
 def _brings_foreign(message: InboundMessage) -> bool:
     """Tell whether a message brings text that is not the person's own: quotes, files, or results of sub-agents."""
-    return not message.is_text or is_wake(message)
+    return not message.is_text or is_wake(message.id)

@@ -25,10 +25,10 @@ from agent.tools.tool import Tool, ToolContext
 from gateway.bus.inbound import Inbound
 from gateway.contracts.commands import find_command
 from gateway.contracts.errors import BusError, FailureCause, StoreError, ToolError
-from gateway.contracts.ids import ReplyAddress, SessionKey
+from gateway.contracts.ids import ReplyAddress, SessionKey, is_firing
 from gateway.contracts.messages import CleanText, InboundMessage, joined, literal_text
 from gateway.contracts.ports import Clock, Verdict
-from gateway.contracts.sessions import GrantRole, Schedule, ScheduleKind, is_firing
+from gateway.contracts.sessions import GrantRole, Schedule, ScheduleKind
 from gateway.i18n import ENGLISH
 from gateway.scrub import Scrubber
 from gateway.store.schedules import ScheduleStore
@@ -302,7 +302,7 @@ def remind_commands(
         )
 
     async def reminder(asked: CommandRequest) -> CommandReply | str:
-        if not is_firing(asked.message):
+        if not is_firing(asked.message.id):
             return asked.words.say("I remind you of things with /remind.")
         zone, _ = await service.zone(asked.session.key.owner)
         due_ms = asked.message.sent_at_ms
