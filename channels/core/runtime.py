@@ -11,14 +11,13 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Final, Self
 
-from channels.core.adapter import CONNECTED, ChannelAdapter, SupportsDownloads
+from channels.core.adapter import CONNECTED, ChannelAdapter, SupportsDownloads, SupportsMenus
 from channels.core.admission import BotLoopGuard
 from channels.core.attempt import SendRules
 from channels.core.delivery import DeliveryDispatcher, ReplyDelivery
 from channels.core.downloads import AttachmentServer
 from channels.core.intake import DeferredReplies, IntakeConfig, IntakeDeps, MessageIntake
 from channels.core.lease import SOMEBODY_ELSE, LeaseValidity
-from channels.core.menus import menu_of
 from channels.core.places import AddressResolver, PlaceTrackingHandler
 from channels.core.preview import AnswerStreams, StreamingAdapter
 from channels.core.rate_limit import LaneLocks
@@ -29,7 +28,7 @@ from gateway.bus.bus import RedisBus
 from gateway.bus.files import Files
 from gateway.bus.operator import Operator
 from gateway.bus.places import Places
-from gateway.contracts.errors import BusUnavailable, CredentialsRejected
+from gateway.contracts.errors import BusUnavailable, CredentialsRejected, DeliveryError, RateLimited
 from gateway.contracts.ids import turn_id_of
 from gateway.contracts.messages import Activity, DeliveryState, Reply
 from gateway.contracts.ports import Clock
@@ -92,6 +91,49 @@ class ChannelConfig(IntakeConfig):
     hears_bots: bool = False
 
 
+# The menu of a platform's commands.
+
+MENU_RETRY_FIRST_S: Final = 5.0
+MENU_RETRY_CAP_S: Final = 3_600.0  # people can type what no menu offers
+
+
+class MenuPublisher:
+    """Publishes the menu of one account, once in the life of a process. A menu that cannot be set does not stop the
+    channel: it is tried again, more and more rarely."""
+
+    def __init__(self, adapter: ChannelAdapter, publishing: SupportsMenus) -> None:
+        self._adapter = adapter
+        self._publishing = publishing
+
+    async def run(self) -> None:
+        """Keep the menu published until cancelled."""
+        backoff = Backoff(MENU_RETRY_FIRST_S, MENU_RETRY_CAP_S)
+        while True:
+            pause_s = await self._publish(backoff)
+            if pause_s is None:
+                break
+            await asyncio.sleep(pause_s)
+        await asyncio.Event().wait()  # nothing more to do until the end of the line
+
+    async def _publish(self, backoff: Backoff) -> float | None:
+        """Publish the menu; return None once it is done, otherwise the pause before the next attempt."""
+        await self._adapter.until_ready()
+        try:
+            await self._publishing.publish_menu()
+        except RateLimited as error:
+            return max(error.retry_after_s, backoff.next_s())
+        except DeliveryError as error:
+            log.warning("%s: the menu of commands stays as it was: %s", self._adapter.name, error)
+        except Exception:  # named boundary, adapter callback: a menu is worth no outage
+            log.exception("%s: the menu of commands stays as it was", self._adapter.name)
+        else:
+            return None
+        return backoff.next_s()
+
+
+# The channel with all its parts.
+
+
 class ChannelRuntime:
     """One run of one channel."""
 
@@ -109,6 +151,7 @@ class ChannelRuntime:
         self._attachments = (
             AttachmentServer(adapter, deps.files, scrubber) if isinstance(adapter, SupportsDownloads) else None
         )
+        self._menu = MenuPublisher(adapter, adapter) if isinstance(adapter, SupportsMenus) else None
         self._deferred_replies = DeferredReplies(adapter)
         self._intake = MessageIntake(
             deps,
@@ -166,7 +209,7 @@ class ChannelRuntime:
                 self._kept_up("indicators", self._typing.run),
                 self._kept_up("promises", self._deferred_replies.run),
                 *((self._kept_up("streams", self._streams.run),) if self._streams is not None else ()),
-                *(self._kept_up("menu", menus.run) for menus in menu_of(self._adapter)),
+                *((self._kept_up("menu", self._menu.run),) if self._menu is not None else ()),
                 *((self._kept_up("deletions", self._deletions.run),) if self._deletions is not None else ()),
                 *((self._kept_up("fetching", self._attachments.run),) if self._attachments is not None else ()),
                 self.report(),

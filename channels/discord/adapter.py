@@ -12,7 +12,6 @@ import discord
 
 from channels.core import adapter
 from channels.core.downloads import ELSEWHERE, GONE, NOT_FOR_US, belongs_to, download, is_on
-from channels.core.menus import offered
 from channels.core.message import target_fields, text
 from channels.discord import limits, sending
 from channels.discord.client import DiscordEndpoint
@@ -22,7 +21,7 @@ from channels.discord.interactions import InteractionTokens, view_of
 from channels.discord.normalize import DiscordTarget, parse_target
 from channels.discord.render import DiscordChunk, DiscordFile, DiscordPart, file_part, render, under
 from gateway.config import Settings, table_of
-from gateway.contracts.commands import CommandSpec, Suggests
+from gateway.contracts.commands import CommandSpec, Suggests, offered
 from gateway.contracts.errors import AddressDead, ConfigError, FileRefused, SendFailed, Untraceable
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import Choice, CleanText

@@ -19,7 +19,6 @@ from telegram.error import BadRequest, Forbidden, TelegramError
 
 from channels.core import adapter
 from channels.core.downloads import ELSEWHERE, GONE, NOT_FOR_US, download, too_large
-from channels.core.menus import offered
 from channels.telegram import limits
 from channels.telegram.client import TelegramClient, TelegramEndpoint
 from channels.telegram.connection import POLL_TIMEOUTS, PollTimeouts, TelegramConnection
@@ -29,7 +28,7 @@ from channels.telegram.render import VOICE_TYPE, TelegramChunk, TelegramFile, Te
 from channels.telegram.sending import TelegramDrafts, TelegramSender, name_topic
 from gateway.config import Settings, hook_url, table_of
 from gateway.config.channels import SOCKS_SCHEMES
-from gateway.contracts.commands import CommandSpec
+from gateway.contracts.commands import CommandSpec, offered
 from gateway.contracts.errors import ConfigError, FileRefused, SendFailed
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import Choice, CleanText

@@ -223,6 +223,19 @@ def _plain(text: str) -> Command | None:
     return Command(match[1].lower().replace("-", "_"), (match[2] or "").strip()) if match else None
 
 
+_FOR_ALL: Final = frozenset({GrantRole.GUEST, GrantRole.MEMBER})  # no menu can tell one from the other
+
+
+def offered(*, is_admin: bool = False, is_private: bool = True) -> tuple[CommandSpec, ...]:
+    """List, in order, the commands that a platform's menu offers to everybody, or to an admin, in a direct chat, or
+    where others read along."""
+    return tuple(
+        spec
+        for spec in COMMANDS
+        if spec.is_in_menu and (is_admin or spec.role in _FOR_ALL) and (is_private or not spec.only_private)
+    )
+
+
 # What could follow a command, asked by a channel while a person types, said by an agent process.
 #
 # A question and its answer are worth nothing a moment later: they are no envelopes, and no release has to understand

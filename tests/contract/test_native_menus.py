@@ -6,17 +6,15 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from channels.core import menus
-from channels.core import menus as publishing
+from channels.core import runtime
 from channels.core.adapter import ChannelAdapter
-from channels.core.menus import offered
 from channels.emulators.discord import DiscordEmulator
 from channels.emulators.stage import LanguageStage, MenuEntry, MenuStage
 from channels.emulators.telegram import TelegramEmulator
 from channels.telegram.adapter import TelegramAdapter
 from channels.telegram.client import TelegramEndpoint
 from gateway.bus.bus import RedisBus
-from gateway.contracts.commands import COMMANDS, CommandSpec
+from gateway.contracts.commands import COMMANDS, CommandSpec, offered
 from gateway.contracts.errors import SendFailed
 from gateway.i18n import Language, about_in
 from tests.parts.answering import EchoAgent
@@ -85,7 +83,7 @@ async def test_a_changed_command_is_written(town: Town, bus: RedisBus, monkeypat
     async with town.starting(bus):
         await until_complete(town)
     changed = (CommandSpec("help", "your conversations"), *COMMANDS[1:])
-    monkeypatch.setattr(menus, "COMMANDS", changed)
+    monkeypatch.setattr("gateway.contracts.commands.COMMANDS", changed)
     async with town.starting(bus):
         await until(lambda: menu_of(town, town.dm(town.ann).id)[0] == MenuEntry("help", "your conversations"))
 
@@ -104,7 +102,7 @@ async def test_a_menu_that_cannot_be_had_keeps_nobody_from_talking(
         if len(refusals) == 2:
             raise KeyError("what no document foretold")
 
-    monkeypatch.setattr(publishing, "RETRY_FIRST_S", 0.01)
+    monkeypatch.setattr(runtime, "MENU_RETRY_FIRST_S", 0.01)
     monkeypatch.setattr(type(town.adapter(bus)), "publish_menu", refused)
     agent = EchoAgent(bus)
     async with agent.at_work(), town.line(bus):

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from channels.core.menus import offered
 from channels.core.message import Addressing, Ignored, Incoming
 from channels.discord.adapter import commands, say_the_same
 from channels.discord.normalize import (
@@ -20,7 +19,7 @@ from channels.discord.normalize import (
     parse_target,
 )
 from channels.telegram.adapter import menus_for
-from gateway.contracts.commands import COMMANDS, Command
+from gateway.contracts.commands import COMMANDS, Command, offered
 from gateway.contracts.ids import SessionScope
 from gateway.contracts.sessions import GrantRole
 
