@@ -17,12 +17,11 @@ from typing import Final, Protocol, cast
 
 from channels.core.adapter import CONNECTED, AdapterDeps, ChannelAdapter, SupportsWebhooks
 from channels.core.attempt import SendRules
-from channels.core.intake import FreeDisk
-from channels.core.runtime import HOOK_POINTS, LOOK_EVERY_S, REPORT_EVERY_S, ChannelConfig, ChannelDeps, ChannelRuntime
+from channels.core.intake import FreeDisk, IntakeDeps
+from channels.core.runtime import HOOK_POINTS, LOOK_EVERY_S, REPORT_EVERY_S, ChannelConfig, ChannelRuntime, connect_bus
 from channels.core.secrets import open_secret_capture
 from gateway import config
-from gateway.bus.bus import RedisBus, open_bus
-from gateway.bus.embedded import embedded_url
+from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
 from gateway.config.channels import PlaceholderUse
 from gateway.config.derived import check_installed
@@ -84,7 +83,7 @@ async def _serve_until_signalled(settings: config.Settings, names: tuple[str, ..
 
 async def serve(settings: config.Settings, names: tuple[str, ...], scrubber: Scrubber, stopping: asyncio.Event) -> None:
     """Run these channels until `stopping`. Raises `ConfigError` when no platform accepts us."""
-    bus = await retry_until_available(lambda: _open_bus(settings), RetryPolicy(for_s=BUS_WAIT_S))
+    bus = await retry_until_available(lambda: connect_bus(settings), RetryPolicy(for_s=BUS_WAIT_S))
     sending = asyncio.create_task(send_lines(bus.operator))
     try:
         await ChannelSupervisor(settings, names, scrubber, bus, stopping).run()
@@ -92,16 +91,6 @@ async def serve(settings: config.Settings, names: tuple[str, ...], scrubber: Scr
         sending.cancel()
         await asyncio.gather(sending, return_exceptions=True)
         await bus.close()
-
-
-async def _open_bus(settings: config.Settings) -> RedisBus:
-    return await open_bus(
-        settings.redis.url or embedded_url(settings.data_dir),
-        lane_messages_max=settings.queue.lane_messages_max,
-        queue_messages_max=settings.queue.messages_max,
-        user_turns_max=settings.queue.user_turns_max,
-        wait_replicas=settings.redis.wait_replicas,
-    )
 
 
 async def open_channel(name: str, settings: config.Settings, parts: AdapterDeps) -> ChannelAdapter:
@@ -160,12 +149,12 @@ class ChannelSupervisor:
     ) -> None:
         clock, self._tally = SystemClock(), Tally()
         hooks = load_hooks(settings.plugins.enabled, HOOK_POINTS, partial(self._tally.add, HOOK_FAILURES))
-        self._operator = bus.operator
+        self._bus = bus
         self._settings = settings
         self._names = names
         self._stopping = stopping
         capture = open_secret_capture(settings, bus.vault, scrubber, clock)
-        self._deps = ChannelDeps.of(bus, scrubber, clock, capture, hooks)
+        self._deps = IntakeDeps.of(bus, scrubber, clock, capture, hooks)
         self._parts = AdapterDeps(
             bus.intake,
             bus.deliveries,
@@ -192,7 +181,9 @@ class ChannelSupervisor:
             if isinstance(adapter, SupportsWebhooks) and adapter.is_called:
                 hooks[config.hook_path(name)] = adapter
             runtimes.append(
-                ChannelRuntime(adapter, self._deps, channel_config(self._settings, name), consumer=self._parts.holder)
+                ChannelRuntime(
+                    adapter, self._bus, self._deps, channel_config(self._settings, name), consumer=self._parts.holder
+                )
             )
             tasks.append(asyncio.create_task(self._keep(runtimes[-1]), name=f"line-{name}"))
         end_loading()
@@ -239,7 +230,7 @@ class ChannelSupervisor:
         while True:
             await asyncio.sleep(REPORT_EVERY_S)
             with contextlib.suppress(BusError):  # the next time
-                await self._tally.hand_over(self._operator.add_counts)
+                await self._tally.hand_over(self._bus.operator.add_counts)
 
 
 async def _report_when_connected(runtimes: Sequence[ChannelRuntime]) -> None:

@@ -10,7 +10,7 @@ import asyncio
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
@@ -504,7 +504,7 @@ class PlatformConnection(ABC):
 
 
 class ConnectedAdapter:
-    """The part of an adapter that its connection does."""
+    """The part of an adapter that its connection does, or that is the same on nearly every platform."""
 
     def __init__(self, name: str, connection: PlatformConnection) -> None:
         self.name = name
@@ -520,6 +520,16 @@ class ConnectedAdapter:
 
     async def until_ready(self) -> None:
         await self._connection.until_ready()
+
+    def offering(self, chunk: AnyChunk, choices: Sequence[Choice]) -> AnyChunk:
+        return replace(chunk, choices=tuple(choices))
+
+    def is_draft(self, address: ReplyAddress) -> bool:
+        return False
+
+    async def end_stream(self, address: ReplyAddress, *, message_id: str) -> None:
+        """End the stream, for which nothing is to be done: a message that is edited is one like any other all
+        the time."""
 
     @property
     def is_called(self) -> bool:

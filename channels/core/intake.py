@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 from channels.core import notices
 from channels.core.adapter import ChannelAdapter, IntakeOutcome, QueueFull, SupportsDeferredReplies
@@ -24,6 +24,7 @@ from channels.core.sanitize import OpenEndings, Sanitizer, fit
 from channels.core.secrets import SecretCapture
 from gateway import limits
 from gateway.bus.access import Access, Questions, Suggestions
+from gateway.bus.bus import RedisBus
 from gateway.bus.deliveries import Deliveries
 from gateway.bus.inbound import Inbound
 from gateway.contracts.access import AccessPolicy, Admittance
@@ -182,6 +183,27 @@ class IntakeDeps:
     clock: Clock
     secret_capture: SecretCapture | None = None
     hooks: Hooks = NO_HOOKS
+
+    @classmethod
+    def of(
+        cls,
+        bus: RedisBus,
+        scrubber: Scrubber,
+        clock: Clock,
+        secret_capture: SecretCapture | None = None,
+        hooks: Hooks = NO_HOOKS,
+    ) -> Self:
+        return cls(
+            intake=bus.intake,
+            access=bus.access,
+            deliveries=bus.deliveries,
+            presses=bus.questions,
+            suggestions=bus.suggestions,
+            scrubber=scrubber,
+            clock=clock,
+            secret_capture=secret_capture,
+            hooks=hooks,
+        )
 
 
 @dataclass(frozen=True, slots=True)

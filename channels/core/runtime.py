@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Final, Self
+from typing import Final
 
 from channels.core.adapter import CONNECTED, ChannelAdapter, SupportsDownloads, SupportsMenus
 from channels.core.admission import BotLoopGuard
@@ -21,21 +21,18 @@ from channels.core.lease import SOMEBODY_ELSE, LeaseValidity
 from channels.core.places import AddressResolver, PlaceTrackingHandler
 from channels.core.preview import AnswerStreams, StreamingAdapter
 from channels.core.rate_limit import LaneLocks
-from channels.core.secrets import Deletions, SecretCapture
+from channels.core.secrets import Deletions
 from channels.core.tasks import Backoff, first_to_end
 from channels.core.typing import TypingIndicators
-from gateway.bus.bus import RedisBus
-from gateway.bus.files import Files
-from gateway.bus.operator import Operator
-from gateway.bus.places import Places
+from gateway.bus.bus import RedisBus, open_bus
+from gateway.bus.embedded import embedded_url
+from gateway.config import Settings
 from gateway.contracts.errors import BusUnavailable, CredentialsRejected, DeliveryError, RateLimited
 from gateway.contracts.ids import turn_id_of
 from gateway.contracts.messages import Activity, DeliveryState, Reply
-from gateway.contracts.ports import Clock
 from gateway.limits import CHANNEL_REPORT_TTL_S
 from gateway.packages import HookPoint
-from gateway.plugins import NO_HOOKS, HookEvent, Hooks
-from gateway.scrub import Scrubber
+from gateway.plugins import HookEvent
 
 log = logging.getLogger(__name__)
 
@@ -48,37 +45,15 @@ RESTART_FIRST_S: Final = 0.5
 RESTART_CAP_S: Final = 30.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChannelDeps(IntakeDeps):
-    """The parts of the bus that a channel uses, including those of its intake."""
-
-    operator: Operator
-    places: Places
-    files: Files
-
-    @classmethod
-    def of(
-        cls,
-        bus: RedisBus,
-        scrubber: Scrubber,
-        clock: Clock,
-        secret_capture: SecretCapture | None = None,
-        hooks: Hooks = NO_HOOKS,
-    ) -> Self:
-        return cls(
-            intake=bus.intake,
-            access=bus.access,
-            deliveries=bus.deliveries,
-            operator=bus.operator,
-            scrubber=scrubber,
-            clock=clock,
-            places=bus.places,
-            presses=bus.questions,
-            files=bus.files,
-            suggestions=bus.suggestions,
-            secret_capture=secret_capture,
-            hooks=hooks,
-        )
+async def connect_bus(settings: Settings) -> RedisBus:
+    """Connect to the bus as a process with channels uses it. Raises what `open_bus` raises."""
+    return await open_bus(
+        settings.redis.url or embedded_url(settings.data_dir),
+        lane_messages_max=settings.queue.lane_messages_max,
+        queue_messages_max=settings.queue.messages_max,
+        user_turns_max=settings.queue.user_turns_max,
+        wait_replicas=settings.redis.wait_replicas,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,19 +112,21 @@ class MenuPublisher:
 class ChannelRuntime:
     """One run of one channel."""
 
-    def __init__(self, adapter: ChannelAdapter, deps: ChannelDeps, config: ChannelConfig, *, consumer: str) -> None:
-        deliveries, places, scrubber, clock = deps.deliveries, deps.places, deps.scrubber, deps.clock
+    def __init__(
+        self, adapter: ChannelAdapter, bus: RedisBus, deps: IntakeDeps, config: ChannelConfig, *, consumer: str
+    ) -> None:
+        deliveries, places, scrubber, clock = bus.deliveries, bus.places, deps.scrubber, deps.clock
         addresses, validity, lane_locks = AddressResolver(adapter, places), LeaseValidity(), LaneLocks()
         self._adapter = adapter
-        self._operator = deps.operator
+        self._operator = bus.operator
         self._hooks = deps.hooks
         self._scrubber = scrubber
         self._clock = clock
         self._rejection: str | None = None
         self._typing = TypingIndicators(adapter, deliveries, clock, also=self._follow)
-        self._deletions = Deletions(adapter, deps.intake, deliveries, clock) if config.deletes_inbound else None
+        self._deletions = Deletions(adapter, bus.intake, deliveries, clock) if config.deletes_inbound else None
         self._attachments = (
-            AttachmentServer(adapter, deps.files, scrubber) if isinstance(adapter, SupportsDownloads) else None
+            AttachmentServer(adapter, bus.files, scrubber) if isinstance(adapter, SupportsDownloads) else None
         )
         self._menu = MenuPublisher(adapter, adapter) if isinstance(adapter, SupportsMenus) else None
         self._deferred_replies = DeferredReplies(adapter)
@@ -175,7 +152,7 @@ class ChannelRuntime:
             adapter,
             deliveries,
             places,
-            deps.files,
+            bus.files,
             scrubber,
             clock,
             addresses,

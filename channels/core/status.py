@@ -48,6 +48,37 @@ class _Ending:
     reason: str = ""
 
 
+_SENT: Final = _Ending(DeliveryState.SENT)
+
+
+def _failed(reason: str) -> _Ending:
+    return _Ending(DeliveryState.FAILED, reason)
+
+
+def _ending_without_attempt(entry: DeliveryEntry, *, overtaken: str, left_s: float) -> _Ending | None:
+    """Return the ending of an entry that needs no attempt. `overtaken` says what has taken its place, if anything."""
+    if entry.record.state in _ENDED:
+        return _Ending(entry.record.state, entry.record.reason)
+    if overtaken:
+        return _failed(overtaken)
+    return _failed("too late") if left_s <= 0 else None
+
+
+async def _settled(pending: PendingReply, entry: DeliveryEntry, outcome: _Ending | float) -> Postponed | None:
+    """Write the receipt of an entry that has come to its end; `outcome` is its ending, or the pause before the next
+    attempt."""
+    if not isinstance(outcome, _Ending):
+        return Postponed(replace(pending, record=entry.record), outcome)
+    if outcome.state is not DeliveryState.SENT:
+        log.info("%s: %s is left out: %s", entry.reply.address.channel, entry.reply.id, outcome.reason)
+    await entry.finish(outcome.state, reason=outcome.reason)
+    return None
+
+
+def _chosen_s(entry: DeliveryEntry) -> float:
+    return RETRY_DELAYS_S[min(entry.record.attempt, len(RETRY_DELAYS_S) - 1)]
+
+
 @dataclass(eq=False, repr=False)
 class StatusDelivery:
     """Sends the status lines of one channel. Safe to use from many lanes at once."""
@@ -67,21 +98,9 @@ class StatusDelivery:
         entry = DeliveryEntry(pending, self.adapter.name, self.bus, self.scrubber, self.clock, self.backoff)
         if is_overtaken or _left_s(entry) <= 0:  # else it is read when it is opened
             await entry.look()
-        outcome = self._ending_without_attempt(entry, is_overtaken=is_overtaken) or await self._tried(entry)
-        if isinstance(outcome, _Ending):
-            if outcome.state is not DeliveryState.SENT:
-                log.info("%s: status line %s is left out: %s", self.adapter.name, entry.reply.id, outcome.reason)
-            await entry.finish(outcome.state, reason=outcome.reason)
-            return None
-        return Postponed(replace(pending, record=entry.record), outcome)
-
-    def _ending_without_attempt(self, entry: DeliveryEntry, *, is_overtaken: bool) -> _Ending | None:
-        """Return the ending of an entry that needs no attempt."""
-        if entry.record.state in _ENDED:
-            return _Ending(entry.record.state, entry.record.reason)
-        if is_overtaken and not _may_be_out(entry):
-            return _Ending(DeliveryState.FAILED, "an answer or a later edit takes its place")
-        return _Ending(DeliveryState.FAILED, "too late") if _left_s(entry) <= 0 else None
+        overtaken = "an answer or a later edit takes its place" if is_overtaken and not _may_be_out(entry) else ""
+        ending = _ending_without_attempt(entry, overtaken=overtaken, left_s=_left_s(entry))
+        return await _settled(pending, entry, ending or await self._tried(entry))
 
     async def _tried(self, entry: DeliveryEntry) -> _Ending | float:
         """Try once; return how it ended, or the pause before the next attempt."""
@@ -95,7 +114,7 @@ class StatusDelivery:
             return await self._after(entry, late, may_be_out=_may_be_out(entry))
         except Exception as error:  # one line that cannot even be tried must not block its lane
             log.exception("%s: status line %s cannot be sent", self.adapter.name, entry.reply.id)
-            return _Ending(DeliveryState.FAILED, f"unforeseen {type(error).__name__}")
+            return _failed(f"unforeseen {type(error).__name__}")
 
     async def _send(self, entry: DeliveryEntry) -> _Ending | float:
         address = await self.backoff.with_bus(lambda: self.addresses.newest(entry.reply.address))
@@ -104,13 +123,14 @@ class StatusDelivery:
             opened = await self.sender.open(entry, address, texts=len(chunks), urgency=Urgency.EDIT)
         except NoSpareBudget:
             return CROWDED_PAUSE_S
-        if not entry.has_begun and (ending := self._ending_without_attempt(entry, is_overtaken=False)):
+        ending = _ending_without_attempt(entry, overtaken="", left_s=_left_s(entry))
+        if ending and not entry.has_begun:
             return ending
         if opened.dead_because:
-            return _Ending(DeliveryState.FAILED, f"not tried, because of an earlier refusal: {opened.dead_because}")
+            return _failed(f"not tried, because of an earlier refusal: {opened.dead_because}")
         entry.record = replace(entry.record, chunks=len(chunks))
         if not chunks:
-            return _Ending(DeliveryState.SENT)
+            return _SENT
         may_be_out, ids = _may_be_out(entry), None
         try:
             if may_be_out:
@@ -128,23 +148,22 @@ class StatusDelivery:
             return await self._after(entry, error, may_be_out=may_be_out or is_unknown)
         entry.arrived(ids)
         await self.sender.remember(entry, address, at_end=True)
-        return _Ending(DeliveryState.SENT)
+        return _SENT
 
     async def _after(self, entry: DeliveryEntry, error: errors.DeliveryError, *, may_be_out: bool) -> _Ending | float:
         match error:
             case errors.Untraceable():
                 return _Ending(DeliveryState.UNKNOWN, str(error))
             case errors.AddressDead() | errors.FormatRefused():
-                return _Ending(DeliveryState.FAILED, str(error))
+                return _failed(str(error))
             case errors.RateLimited():
                 pause_s = error.retry_after_s
             case errors.AddressMoved():
                 pause_s = 0.0
             case _:
-                chosen_s = RETRY_DELAYS_S[min(entry.record.attempt, len(RETRY_DELAYS_S) - 1)]
-                pause_s = self.backoff.chosen_s(chosen_s)
+                pause_s = self.backoff.chosen_s(_chosen_s(entry))
         if pause_s >= _left_s(entry):
-            return _Ending(DeliveryState.FAILED, str(error))
+            return _failed(str(error))
         state = DeliveryState.UNKNOWN if may_be_out else DeliveryState.RETRY
         await entry.note(state, reason=str(error), attempt=entry.record.attempt + 1)
         return pause_s
@@ -174,10 +193,6 @@ TITLE_LATE_AFTER_S: Final = 900.0  # a thread of Discord's may be renamed twice 
 TITLE_ATTEMPT_MAX_S: Final = 10.0  # an SDK may wait for a rate limit by itself
 
 
-_TitleEnding = tuple[DeliveryState, str]
-_TITLE_DONE: Final[_TitleEnding] = (DeliveryState.SENT, "")
-
-
 @dataclass(eq=False, repr=False)
 class TitleDelivery:
     """Names the places of one channel. Safe to use from many lanes at once."""
@@ -198,24 +213,11 @@ class TitleDelivery:
         come to its end, the receipt is written. Raises `Abandoned`, `TakenOver`."""
         entry = DeliveryEntry(pending, self.adapter.name, self.bus, self.scrubber, self.clock, self.backoff)
         await entry.look()
-        outcome = self._ending_without_attempt(entry, is_overtaken=is_overtaken) or await self._tried(entry)
-        if isinstance(outcome, float):
-            return Postponed(replace(pending, record=entry.record), outcome)
-        state, reason = outcome
-        if state is not DeliveryState.SENT:
-            log.info("%s: %s is left out: %s", self.adapter.name, entry.reply.id, reason)
-        await entry.finish(state, reason=reason)
-        return None
+        overtaken = "a later title takes its place" if is_overtaken else ""
+        ending = _ending_without_attempt(entry, overtaken=overtaken, left_s=TITLE_LATE_AFTER_S - entry.age_s)
+        return await _settled(pending, entry, ending or await self._tried(entry))
 
-    def _ending_without_attempt(self, entry: DeliveryEntry, *, is_overtaken: bool) -> _TitleEnding | None:
-        """Return the ending of an entry that needs no attempt."""
-        if entry.record.state in _ENDED:
-            return entry.record.state, entry.record.reason
-        if is_overtaken:
-            return DeliveryState.FAILED, "a later title takes its place"
-        return (DeliveryState.FAILED, "too late") if _title_left_s(entry) <= 0 else None
-
-    async def _tried(self, entry: DeliveryEntry) -> _TitleEnding | float:
+    async def _tried(self, entry: DeliveryEntry) -> _Ending | float:
         """Try once; return how it ended, or the pause before the next attempt."""
         try:
             async with asyncio.timeout(TITLE_ATTEMPT_MAX_S):
@@ -228,25 +230,25 @@ class TitleDelivery:
             return await self._after(entry, errors.OutcomeUnknown("no answer within the time that a title has"))
         except Exception as error:  # named boundary, delivery attempt: a name is never worth a failure
             log.exception("%s: %s cannot be given", self.adapter.name, entry.reply.id)
-            return DeliveryState.FAILED, f"unforeseen {type(error).__name__}"
+            return _failed(f"unforeseen {type(error).__name__}")
 
-    async def _name(self, entry: DeliveryEntry) -> _TitleEnding | float:
+    async def _name(self, entry: DeliveryEntry) -> _Ending | float:
         naming, title = self._naming, entry.reply.title
         if naming is None or not title:
-            return _TITLE_DONE
+            return _SENT
         await self.adapter.until_ready()
         address = await self.backoff.with_bus(lambda: self.addresses.newest(entry.reply.address))
         place = naming.nameable(address)
         if place is None or not await self._is_ours(entry, place):
-            return _TITLE_DONE
+            return _SENT
         if not await naming.lacks_name(address, title):
-            return _TITLE_DONE
+            return _SENT
         destination = Destination(self.adapter.account, place_of(self.adapter, address))
         begun = await entry.begin(destination, token_wishes(place.budgets, Urgency.ANSWER))
         if begun.wait_s > 0:
             return await self._later(entry, begun.wait_s, "the place was named too often lately")
         await naming.name_place(address, title)
-        return _TITLE_DONE
+        return _SENT
 
     async def _is_ours(self, entry: DeliveryEntry, place: Nameable) -> bool:
         name, key = f"{self.adapter.account}:{place.name}", str(entry.reply.key)
@@ -254,25 +256,19 @@ class TitleDelivery:
             lambda: self.places.may_name(name, conversation=key, is_first=place.is_first)
         )
 
-    async def _after(self, entry: DeliveryEntry, error: errors.DeliveryError) -> _TitleEnding | float:
+    async def _after(self, entry: DeliveryEntry, error: errors.DeliveryError) -> _Ending | float:
         match error:
             case (
                 errors.AddressDead() | errors.FormatRefused() | errors.CredentialsRejected()
             ):  # of a token that is bad the sends tell
-                return DeliveryState.FAILED, str(error)
+                return _failed(str(error))
             case errors.RateLimited():
                 return await self._later(entry, error.retry_after_s, str(error))
             case _:
-                chosen_s = RETRY_DELAYS_S[min(entry.record.attempt, len(RETRY_DELAYS_S) - 1)]
-                return await self._later(entry, self.backoff.chosen_s(chosen_s), str(error))
+                return await self._later(entry, self.backoff.chosen_s(_chosen_s(entry)), str(error))
 
-    async def _later(self, entry: DeliveryEntry, pause_s: float, reason: str) -> _TitleEnding | float:
-        if pause_s >= _title_left_s(entry):
-            return DeliveryState.FAILED, reason
+    async def _later(self, entry: DeliveryEntry, pause_s: float, reason: str) -> _Ending | float:
+        if pause_s >= TITLE_LATE_AFTER_S - entry.age_s:
+            return _failed(reason)
         await entry.note(DeliveryState.RETRY, reason=reason, attempt=entry.record.attempt + 1)
-        return float(pause_s)
-
-
-def _title_left_s(entry: DeliveryEntry) -> float:
-    """Return how long it is worth trying."""
-    return TITLE_LATE_AFTER_S - entry.age_s
+        return pause_s

@@ -24,7 +24,7 @@ from gateway.config import Settings, table_of
 from gateway.contracts.commands import CommandSpec, Suggests, offered
 from gateway.contracts.errors import AddressDead, ConfigError, FileRefused, SendFailed, Untraceable
 from gateway.contracts.ids import ReplyAddress
-from gateway.contracts.messages import Choice, CleanText
+from gateway.contracts.messages import CleanText
 from gateway.contracts.ports import FetchedFile
 from gateway.contracts.sessions import GrantRole
 from gateway.i18n import Language, about_in, argument_in
@@ -242,9 +242,6 @@ class DiscordAdapter(adapter.ConnectedAdapter):
     def marked(self, chunk: DiscordPart, mark: CleanText) -> DiscordPart:
         return under(mark, chunk)
 
-    def offering(self, chunk: DiscordChunk, choices: Sequence[Choice]) -> DiscordChunk:
-        return replace(chunk, choices=tuple(choices))
-
     def silent(self, chunk: DiscordChunk) -> DiscordChunk:
         return replace(chunk, is_silent=True)
 
@@ -333,19 +330,12 @@ class DiscordAdapter(adapter.ConnectedAdapter):
     def cadence(self, address: ReplyAddress) -> adapter.StreamCadence:
         return limits.CADENCE
 
-    def is_draft(self, address: ReplyAddress) -> bool:
-        return False
-
     async def begin_stream(self, address: ReplyAddress, chunk: DiscordChunk, *, send_id: str) -> str:
         (message_id,) = await self.send(address, chunk, send_id=send_id, plain=False)
         return message_id
 
     async def go_on(self, address: ReplyAddress, chunk: DiscordChunk, *, message_id: str, send_id: str) -> bool:
         return await self.amend(address, chunk, message_id=message_id, plain=False)
-
-    async def end_stream(self, address: ReplyAddress, *, message_id: str) -> None:
-        """End the stream, for which nothing is to be done: a message that is edited is one like any other all
-        the time."""
 
     async def find_sent(
         self, address: ReplyAddress, chunk: DiscordPart, *, send_id: str, since_ms: int

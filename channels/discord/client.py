@@ -503,14 +503,7 @@ class ShardedClient(GatewayClient, discord.AutoShardedClient):
     async def on_shard_disconnect(self, shard_id: int) -> None:
         self._is_lost(shard_id)
 
-    async def on_connect(self) -> None:
+    async def _on_any(self) -> None:
         """Do nothing: shards are noted one by one."""
 
-    async def on_ready(self) -> None:
-        """Do nothing: shards are noted one by one."""
-
-    async def on_resumed(self) -> None:
-        """Do nothing: shards are noted one by one."""
-
-    async def on_disconnect(self) -> None:
-        """Do nothing: shards are noted one by one."""
+    on_connect = on_ready = on_resumed = on_disconnect = _on_any

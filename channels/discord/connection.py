@@ -37,7 +37,7 @@ from channels.discord.client import (
 from channels.discord.errors import CLOSED_FOR_GOOD, INTENT_MISSING, REJECTED, SHARDS_WRONG
 from channels.discord.events import DiscordEvent, direct_place, raw_message_of
 from channels.discord.history import ORDER, DiscordHistory, DiscordThreadContext, snowflake_at
-from channels.discord.interactions import DiscordCommands, DiscordPresses, InteractionTokens, InteractionWebhook
+from channels.discord.interactions import InteractionHandler, InteractionTokens, InteractionWebhook
 from channels.discord.normalize import DiscordDeletion, DiscordIdentity, DiscordMessage, normalize, retraction_of
 from channels.discord.sending import ThreadOpener
 from gateway.contracts.errors import BusUnavailable, CredentialsRejected
@@ -180,7 +180,8 @@ class DiscordConnection(PlatformConnection):
                     await client.login(self._endpoint.token)
                     if client.user is not None:
                         me = DiscordIdentity(str(client.user.id), channel=self._name)
-                        with interactions.open(client, self._interacted(me, handler, background)):
+                        heard = InteractionHandler(me, handler, self._interaction_tokens, background).heard
+                        with interactions.open(client, heard):
                             await asyncio.Event().wait()
             except discord.LoginFailure as error:
                 raise CredentialsRejected(REJECTED) from error
@@ -242,7 +243,7 @@ class DiscordConnection(PlatformConnection):
                 me, history, threads, DiscordThreadContext(client), context_loader, self._thread_opener
             )
             listener = events.listener = Listener(self._name, handler, cursors, source)
-            events.interacted = self._interacted(me, handler, self._background)
+            events.interacted = InteractionHandler(me, handler, self._interaction_tokens, self._background).heard
             self.client = client
             self._ready.set()
             try:
@@ -268,21 +269,6 @@ class DiscordConnection(PlatformConnection):
             "proxy": self._endpoint.proxy,
         }
         return GatewayClient(**parts) if start.shards == 1 else ShardedClient(start, **parts)
-
-    def _interacted(
-        self, me: DiscordIdentity, handler: InboundHandler, background: AdapterTasks
-    ) -> Callable[[discord.Interaction], None]:
-        """Give each interaction, however it comes, to presses and to commands; each takes its own."""
-        presses, invocations = (
-            DiscordPresses(me, handler, self._interaction_tokens, background),
-            DiscordCommands(me, handler, self._interaction_tokens, background),
-        )
-
-        def heard(interaction: discord.Interaction) -> None:
-            presses.heard(interaction)
-            invocations.heard(interaction)
-
-        return heard
 
     async def _cursors(self, me: DiscordIdentity) -> ReadCursors:
         """Load the cursors, and the direct chats that an earlier session heard of after we were gone."""

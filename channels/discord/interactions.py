@@ -271,62 +271,79 @@ class InteractionTokens:
         return f"{self._account()}:{link}"
 
 
-# Commands chosen from the menu, and suggestions while they are typed.
+# Buttons under messages, and the interactions that come back from them, from the menu, and while a command is typed.
 #
-# Discord gives three seconds. As soon as the bus has a command Discord is told that its answer comes, which shows that
-# we think; the answer finds its way by the link. A person who is turned away is told so at once, in private.
+# Discord gives three seconds, and lets us go on for fifteen minutes. As soon as the bus has a press it is acknowledged,
+# which shows nothing, and a word follows in private for the person who pressed. As soon as it has a command Discord is
+# told that its answer comes, which shows that we think; the answer finds its way by the link. A person who is turned
+# away is told so at once, in private.
 
 _ALREADY_ANSWERED: Final = 40060
 
 
+def view_of(choices: Sequence[Choice]) -> View | None:
+    """Build rows of five buttons. The SDK keeps nothing of them: another process may hear of a press."""
+    if not choices:
+        return None
+    view = View(timeout=None)
+    for choice in choices[: limits.BUTTONS_MAX]:
+        view.add_item(Button(label=choice.label[: limits.BUTTON_LABEL_CHARS_MAX], custom_id=choice.command))
+    view.stop()
+    return view
+
+
 @dataclass(eq=False, repr=False)
-class _Heard:
-    """One kind of interactions that a session hears."""
+class InteractionHandler:
+    """The presses and the commands that one session hears."""
 
     me: normalize.DiscordIdentity
     handler: InboundHandler
     interaction_tokens: InteractionTokens
     background: AdapterTasks
 
-
-def _data_of(interaction: discord.Interaction) -> Mapping[str, Any]:
-    return cast(Mapping[str, Any], interaction.data or {})
-
-
-def _lifted(interaction: discord.Interaction, said: str) -> normalize.DiscordInteraction:
-    thread = interaction.channel if isinstance(interaction.channel, discord.Thread) else None
-    return normalize.DiscordInteraction(
-        id=str(interaction.id),
-        channel_id=str(interaction.channel_id or ""),
-        user_id=str(interaction.user.id),
-        user_name=interaction.user.display_name,
-        said=said,
-        created_at_ms=int(interaction.created_at.timestamp() * 1000),
-        guild_id=str(interaction.guild_id or ""),
-        parent_id=str(thread.parent_id) if thread else "",
-        is_direct=interaction.guild_id is None and not interaction.context.private_channel,
-        is_bot=interaction.user.bot,
-        locale=interaction.locale.value,
-        roles=roles_of(interaction.user),
-        is_aside=interaction.message is not None and interaction.message.flags.ephemeral,
-    )
-
-
-class DiscordCommands(_Heard):
-    """The commands that one session hears."""
-
     def heard(self, interaction: discord.Interaction) -> None:
-        """Handle any interaction; those that are no commands are ignored."""
+        """Handle any interaction; those that are no presses and no commands are ignored."""
         match interaction.type:
+            case discord.InteractionType.component:
+                self.background.start(self._take_press(interaction))
             case discord.InteractionType.application_command:
-                self.background.start(self._take(interaction))
+                self.background.start(self._take_command(interaction))
             case discord.InteractionType.autocomplete:
                 self.background.start(self._suggest(interaction))
             case _:
                 pass
 
-    async def _take(self, interaction: discord.Interaction) -> None:
-        chosen = normalize.normalize_invocation(_lifted(interaction, _typed_in(interaction)), self.me)
+    async def _take_press(self, interaction: discord.Interaction) -> None:
+        press = normalize.normalize_press(_lifted(interaction), self.me)
+        if isinstance(press, Ignored):
+            await interaction.response.defer()
+            return
+        try:
+            async with asyncio.timeout(limits.PRESS_TAKEN_WITHIN_S):
+                if press.is_aside:
+                    await self.interaction_tokens.keep(str(interaction.id), interaction.token, is_open=False)
+                word = await self.handler.press(press)
+        except (BusUnavailable, TimeoutError):
+            await _tell(interaction, words_for(press.language).say(notices.NOT_NOW))
+            return
+        if press.is_aside and word is None:
+            await self._await_answer(interaction, press)
+            return
+        await interaction.response.defer()
+        for chunk in render(await self.handler.told(press) if word is None else word):
+            await interaction.followup.send(chunk.content, **_IN_PRIVATE)
+
+    async def _await_answer(self, interaction: discord.Interaction, press: Incoming) -> None:
+        """Fill a message that only the person who pressed sees: with the answer, by the link, or with the reason why
+        there will be none."""
+        await interaction.response.defer(ephemeral=True, thinking=True)
+        await self.interaction_tokens.keep(str(interaction.id), interaction.token, is_open=True)
+        if word := await self.handler.told(press):
+            first, *_ = render(word)
+            await change(hook_of(interaction.client, interaction.token), ORIGINAL, first.content, None)
+
+    async def _take_command(self, interaction: discord.Interaction) -> None:
+        chosen = normalize.normalize_invocation(_lifted(interaction), self.me)
         if isinstance(chosen, Ignored):
             await _tell(interaction, words_for(interaction.locale.value).say(notices.NOT_FOR_ME))
             return
@@ -345,16 +362,22 @@ class DiscordCommands(_Heard):
         await self.interaction_tokens.keep(link, interaction.token, is_open=True)
 
     async def _suggest(self, interaction: discord.Interaction) -> None:
-        typing = normalize.normalize_invocation(_lifted(interaction, _typed_in(interaction)), self.me)
+        typing = normalize.normalize_invocation(_lifted(interaction), self.me)
         found = await self.handler.suggest(typing) if isinstance(typing, Incoming) else ()
         choices = [app_commands.Choice[str | int | float](name=each.label, value=str(each.value)) for each in found]
         await interaction.response.autocomplete(choices)
 
 
-def _typed_in(interaction: discord.Interaction) -> str:
-    told = _data_of(interaction)
-    argument = next((option["value"] for option in told.get("options") or () if "value" in option), "")
-    return f"/{told.get('name', '')} {str(argument).strip()}".strip()
+_IN_PRIVATE: Final[Mapping[str, Any]] = {
+    "ephemeral": True,
+    "suppress_embeds": True,
+    "allowed_mentions": discord.AllowedMentions.none(),
+}
+
+
+async def _tell(interaction: discord.Interaction, word: CleanText) -> None:
+    first, *_ = render(word)
+    await interaction.response.send_message(first.content, **_IN_PRIVATE)
 
 
 async def _promise(interaction: discord.Interaction, *, is_aside: bool) -> None:
@@ -366,73 +389,23 @@ async def _promise(interaction: discord.Interaction, *, is_aside: bool) -> None:
             raise
 
 
-async def _tell(interaction: discord.Interaction, word: CleanText) -> None:
-    first, *_ = render(word)
-    await interaction.response.send_message(
-        first.content, ephemeral=True, suppress_embeds=True, allowed_mentions=discord.AllowedMentions.none()
+def _lifted(interaction: discord.Interaction) -> normalize.DiscordInteraction:
+    told = cast(Mapping[str, Any], interaction.data or {})
+    argument = next((option["value"] for option in told.get("options") or () if "value" in option), "")
+    typed = f"/{told.get('name', '')} {str(argument).strip()}".strip()
+    thread = interaction.channel if isinstance(interaction.channel, discord.Thread) else None
+    return normalize.DiscordInteraction(
+        id=str(interaction.id),
+        channel_id=str(interaction.channel_id or ""),
+        user_id=str(interaction.user.id),
+        user_name=interaction.user.display_name,
+        said=str(told["custom_id"]) if "custom_id" in told else typed,
+        created_at_ms=int(interaction.created_at.timestamp() * 1000),
+        guild_id=str(interaction.guild_id or ""),
+        parent_id=str(thread.parent_id) if thread else "",
+        is_direct=interaction.guild_id is None and not interaction.context.private_channel,
+        is_bot=interaction.user.bot,
+        locale=interaction.locale.value,
+        roles=roles_of(interaction.user),
+        is_aside=interaction.message is not None and interaction.message.flags.ephemeral,
     )
-
-
-# Buttons under messages, and the interactions that come back from them.
-#
-# An interaction wants an answer within three seconds, and lets us go on for fifteen minutes: as soon as the bus has the
-# press it is acknowledged, which shows nothing, and a word follows in private for the person who pressed.
-
-
-def view_of(choices: Sequence[Choice]) -> View | None:
-    """Build rows of five buttons. The SDK keeps nothing of them: another process may hear of a press."""
-    if not choices:
-        return None
-    view = View(timeout=None)
-    for choice in choices[: limits.BUTTONS_MAX]:
-        view.add_item(Button(label=choice.label[: limits.BUTTON_LABEL_CHARS_MAX], custom_id=choice.command))
-    view.stop()
-    return view
-
-
-class DiscordPresses(_Heard):
-    """The presses that one session hears."""
-
-    def heard(self, interaction: discord.Interaction) -> None:
-        """Handle any interaction; those that are no presses are ignored."""
-        if interaction.type is discord.InteractionType.component:
-            self.background.start(self._take(interaction))
-
-    async def _take(self, interaction: discord.Interaction) -> None:
-        press = normalize.normalize_press(
-            _lifted(interaction, str(_data_of(interaction).get("custom_id", ""))), self.me
-        )
-        if isinstance(press, Ignored):
-            await interaction.response.defer()
-            return
-        try:
-            async with asyncio.timeout(limits.PRESS_TAKEN_WITHIN_S):
-                if press.is_aside:
-                    await self.interaction_tokens.keep(str(interaction.id), interaction.token, is_open=False)
-                word = await self.handler.press(press)
-        except (BusUnavailable, TimeoutError):
-            await interaction.response.send_message(
-                words_for(press.language).say(notices.NOT_NOW), ephemeral=True, suppress_embeds=True
-            )
-            return
-        if press.is_aside and word is None:
-            await self._await_answer(interaction, press)
-            return
-        await interaction.response.defer()
-        await _tell_privately(interaction, await self.handler.told(press) if word is None else word)
-
-    async def _await_answer(self, interaction: discord.Interaction, press: Incoming) -> None:
-        """Fill a message that only the person who pressed sees: with the answer, by the link, or with the reason why
-        there will be none."""
-        await interaction.response.defer(ephemeral=True, thinking=True)
-        await self.interaction_tokens.keep(str(interaction.id), interaction.token, is_open=True)
-        if word := await self.handler.told(press):
-            first, *_ = render(word)
-            await change(hook_of(interaction.client, interaction.token), ORIGINAL, first.content, None)
-
-
-async def _tell_privately(interaction: discord.Interaction, word: CleanText) -> None:
-    for chunk in render(word):
-        await interaction.followup.send(
-            chunk.content, ephemeral=True, suppress_embeds=True, allowed_mentions=discord.AllowedMentions.none()
-        )

@@ -112,11 +112,7 @@ def _line_text(line: layout.TextLine, more: frozenset[Mark]) -> str:
     pieces = [
         piece for index, span in enumerate(layout.spans(line.runs)) for piece in _pieces(span, more, is_first=not index)
     ]
-    return layout.line_text(pieces, _SIGNS, needs_border=_never)
-
-
-def _never(_char: str) -> bool:
-    return False
+    return layout.line_text(pieces, _SIGNS)
 
 
 def _pieces(span: Sequence[TextRun], more: frozenset[Mark], *, is_first: bool) -> Iterator[layout.Piece]:
@@ -152,7 +148,7 @@ def _label(span: Sequence[TextRun], outer: frozenset[Mark]) -> str:
         else layout.Piece(_literal(run.text), run.marks - outer)
         for run in span
     )
-    return layout.line_text(inner, _SIGNS, needs_border=_never)
+    return layout.line_text(inner, _SIGNS)
 
 
 def _literal(text: str, *, is_line_start: bool = False) -> str:

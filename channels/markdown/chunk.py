@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Protocol, TypeAlias
+from typing import Final, TypeAlias
 
 import regex
 
@@ -88,14 +88,6 @@ Load: TypeAlias = Callable[[tree.Blocks], float]
 WELL_FILLED: Final = 0.5  # a message this full may end although the next block could be cut to fill it
 _FIRST_PROBE: Final = 16
 _GROWTH_MAX: Final = 16
-
-
-class TextChunk(Protocol):
-    """One message for one platform. `plain` is the same without formatting, and fits wherever the
-    formatted message fits: what to send when the platform refuses the format."""
-
-    @property
-    def plain(self) -> str: ...
 
 
 def split(blocks: tree.Blocks, load: Load, *, chars_max: int) -> tuple[tree.Blocks, ...]:

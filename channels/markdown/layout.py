@@ -29,7 +29,12 @@ class Piece:
     is_atom: bool = False
 
 
-def line_text(pieces: Iterable[Piece], signs: Mapping[tree.Mark, str], *, needs_border: Callable[[str], bool]) -> str:
+def line_text(
+    pieces: Iterable[Piece],
+    signs: Mapping[tree.Mark, str],
+    *,
+    needs_border: Callable[[str], bool] = lambda _char: False,
+) -> str:
     """Write one line of text with its signs. `signs` is ordered: the first is the outermost.
 
     `needs_border(char)` says that a sign does not work directly next to `char`."""

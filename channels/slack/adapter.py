@@ -24,7 +24,7 @@ from channels.slack.render import SlackChunk, SlackFile, SlackPart, file_part, r
 from gateway.config import Settings, table_of
 from gateway.contracts.errors import ConfigError, FileRefused, FormatRefused, SendFailed, Untraceable
 from gateway.contracts.ids import ReplyAddress
-from gateway.contracts.messages import Choice, CleanText
+from gateway.contracts.messages import CleanText
 from gateway.contracts.ports import FetchedFile
 from gateway.i18n import sentence
 
@@ -112,7 +112,8 @@ async def fetch(
     except FileRefused as refused:
         raise (FileRefused(NO_SCOPE) if str(refused) == downloads.ELSEWHERE else refused) from None
     _check(file, found)
-    return FetchedFile(text(file.get("name")) or text(file.get("title")), _media_type(file, found), found.content)
+    media_type = text(file.get("mimetype")) or found.media_type
+    return FetchedFile(text(file.get("name")) or text(file.get("title")), media_type, found.content)
 
 
 def _check(file: Raw, found: downloads.Downloaded) -> None:
@@ -124,10 +125,6 @@ def _check(file: Raw, found: downloads.Downloaded) -> None:
     is_promised = size == len(found.content) if size else said == _PAGE
     if said not in ("", _PAGE) or not is_promised:
         raise FileRefused(downloads.SOMETHING_ELSE if said == _PAGE else NO_SCOPE)
-
-
-def _media_type(file: Raw, found: downloads.Downloaded) -> str:
-    return text(file.get("mimetype")) or found.media_type
 
 
 class SlackAdapter(adapter.ConnectedAdapter):
@@ -146,15 +143,12 @@ class SlackAdapter(adapter.ConnectedAdapter):
         *,
         name: str = "slack",
         timeouts: SocketTimeouts = SOCKET_TIMEOUTS,
-        stream_life_s: float = limits.STREAM_LIFE_S,
     ) -> None:
         self._api_base = endpoint.api_base
         self._proxy = endpoint.proxy
         self._response_urls = sending.ResponseUrls(parts.places, lambda: self.account, proxy=endpoint.proxy)
         super().__init__(name, SlackConnection(endpoint, parts, self._response_urls, name=name, timeouts=timeouts))
-        self._streams = sending.SlackStreams(
-            self._connected, parts.clock, life_s=stream_life_s, stopped=self._connection.tell_stopped
-        )
+        self._streams = sending.SlackStreams(self._connected, parts.clock, stopped=self._connection.tell_stopped)
 
     @property
     def account(self) -> str:
@@ -171,9 +165,6 @@ class SlackAdapter(adapter.ConnectedAdapter):
 
     def marked(self, chunk: SlackPart, mark: CleanText) -> SlackPart:
         return under(mark, chunk)
-
-    def offering(self, chunk: SlackChunk, choices: Sequence[Choice]) -> SlackChunk:
-        return replace(chunk, choices=tuple(choices))
 
     def budgets(self, address: ReplyAddress) -> Sequence[adapter.SendBudget]:
         return (
@@ -231,9 +222,6 @@ class SlackAdapter(adapter.ConnectedAdapter):
 
     def cadence(self, address: ReplyAddress) -> adapter.StreamCadence | None:
         return self._streams.cadence(parse_target(address.target))
-
-    def is_draft(self, address: ReplyAddress) -> bool:
-        return False
 
     async def begin_stream(self, address: ReplyAddress, chunk: SlackChunk, *, send_id: str) -> str:
         return await self._streams.begin(parse_target(address.target), chunk, send_id=send_id)

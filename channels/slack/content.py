@@ -183,7 +183,9 @@ def forwarded(event: Raw, names: Mapping[str, str]) -> Iterator[RawQuote]:
 
 def said_before(thread: Iterable[Raw], ts: str, names: Mapping[str, str], *, quotes_max: int) -> tuple[RawQuote, ...]:
     """Quote the messages of a thread before the message `ts`, oldest first: its root, and the newest of the others."""
-    spoken = [quote for message in thread if _key(message) < _order(ts) for quote in _spoken(message, names)]
+    spoken = [
+        quote for message in thread if _order(text(message.get("ts"))) < _order(ts) for quote in _spoken(message, names)
+    ]
     return (*spoken[:1], *spoken[1:][-(quotes_max - 1) :])
 
 
@@ -213,10 +215,6 @@ def _spoken(message: Raw, names: Mapping[str, str]) -> Iterator[RawQuote]:
 def _author(message: Raw, names: Mapping[str, str]) -> str:
     user, profile = text(message.get("user")), mapping(message.get("bot_profile"))
     return text(profile.get("name")) or names.get(user) or text(message.get("username")) or user
-
-
-def _key(message: Raw) -> tuple[int, int]:
-    return _order(text(message.get("ts")))
 
 
 def _order(ts: str) -> tuple[int, int]:

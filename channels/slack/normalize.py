@@ -421,6 +421,10 @@ def _own_mentions(content: str, me: SlackIdentity) -> Iterator[tuple[int, int]]:
 _MESSAGE_TS: Final = re.compile(r"\d{1,12}\.\d{1,6}")
 
 
+def _action(body: Raw) -> Raw:
+    return next(iter(mappings(body.get("actions"))), {})
+
+
 def is_press(body: Raw) -> bool:
     """Tell whether somebody used a block of ours."""
     return body.get("type") == "block_actions"
@@ -429,7 +433,7 @@ def is_press(body: Raw) -> bool:
 def normalize_press(body: Raw, me: SlackIdentity) -> Incoming | Ignored:
     """Read one press."""
     container, person = mapping(body.get("container")), mapping(body.get("user"))
-    action = next(iter(mappings(body.get("actions"))), {})
+    action = _action(body)
     channel, user_id = text(container.get("channel_id")), text(person.get("id"))
     message_ts, action_ts = text(container.get("message_ts")), text(action.get("action_ts"))
     is_whole = all(map(_ID.fullmatch, (channel, user_id))) and all(map(_MESSAGE_TS.fullmatch, (message_ts, action_ts)))
@@ -541,8 +545,7 @@ def is_question(body: Raw) -> bool:
 
 def is_pick(body: Raw) -> bool:
     """Tell whether somebody picked something from a list of ours."""
-    action = next(iter(mappings(body.get("actions"))), {})
-    return body.get("type") == "block_actions" and action.get("type") == "external_select"
+    return is_press(body) and _action(body).get("type") == "external_select"
 
 
 def normalize_question(body: Raw, me: SlackIdentity) -> Incoming | Ignored:
@@ -552,7 +555,7 @@ def normalize_question(body: Raw, me: SlackIdentity) -> Incoming | Ignored:
 
 def normalize_pick(body: Raw, me: SlackIdentity) -> Incoming | Ignored:
     """Return the command with the picked value."""
-    action = next(iter(mappings(body.get("actions"))), {})
+    action = _action(body)
     action_ts, trigger = text(action.get("action_ts")), text(body.get("trigger_id"))
     if not (_MESSAGE_TS.fullmatch(action_ts) and _TRIGGER.fullmatch(trigger)):
         return Ignored(IgnoreReason.MALFORMED)

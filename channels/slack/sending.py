@@ -329,13 +329,12 @@ class _Live:
 @dataclass(eq=False, repr=False)
 class SlackStreams:
     """The streams of one app. `client` returns the connected client; its errors go through. A stream is stopped
-    `life_s` after its beginning, before Slack does it; `stopped` is told the target and the `ts` of one that a person
-    stopped."""
+    STREAM_LIFE_S after its beginning, before Slack does it; `stopped` is told the target and the `ts` of one that a
+    person stopped."""
 
     client: Callable[[], AsyncWebClient]
     clock: Clock
     _: KW_ONLY
-    life_s: float
     stopped: Callable[[SlackTarget, str], None] = lambda target, ts: None
     _live: BoundedDict[tuple[str, str], _Live] = field(init=False, default_factory=lambda: BoundedDict(limits.LIVE_MAX))
     _begun_s: deque[float] = field(init=False, default_factory=lambda: deque(maxlen=limits.STREAMS_PER_MINUTE))
@@ -444,7 +443,7 @@ class SlackStreams:
         return not is_crowded or self.clock.monotonic_s() - self._begun_s[0] >= limits.STREAMS_WINDOW_S
 
     def _is_old(self, live: _Live) -> bool:
-        return self.clock.monotonic_s() - live.begun_s >= self.life_s
+        return self.clock.monotonic_s() - live.begun_s >= limits.STREAM_LIFE_S
 
     def _change_every_s(self) -> float:
         return limits.CHANGE_SHARE_S * len({live.target.lane for live in self._live.values() if live.appended is None})

@@ -31,7 +31,7 @@ from gateway.config.channels import SOCKS_SCHEMES
 from gateway.contracts.commands import CommandSpec, offered
 from gateway.contracts.errors import ConfigError, FileRefused, SendFailed
 from gateway.contracts.ids import ReplyAddress
-from gateway.contracts.messages import Choice, CleanText
+from gateway.contracts.messages import CleanText
 from gateway.contracts.ports import FetchedFile
 from gateway.i18n import Language, about_in
 
@@ -176,9 +176,6 @@ class TelegramAdapter(adapter.ConnectedAdapter):
     def marked(self, chunk: TelegramPart, mark: CleanText) -> TelegramPart:
         return under(mark, chunk)
 
-    def offering(self, chunk: TelegramChunk, choices: Sequence[Choice]) -> TelegramChunk:
-        return replace(chunk, choices=tuple(choices))
-
     def silent(self, chunk: TelegramChunk) -> TelegramChunk:
         return replace(chunk, is_silent=True)
 
@@ -254,10 +251,6 @@ class TelegramAdapter(adapter.ConnectedAdapter):
             return await self.complete(address, chunk, message_id=message_id, plain=False)
         await self._show_draft(address, chunk, send_id=send_id)
         return True
-
-    async def end_stream(self, address: ReplyAddress, *, message_id: str) -> None:
-        """End the stream, for which nothing is to be done: a message that is edited is one like any other all
-        the time."""
 
     async def _show_draft(self, address: ReplyAddress, chunk: TelegramChunk, *, send_id: str) -> None:
         with self._calling(address):

@@ -15,11 +15,10 @@ from rich.live import Live
 from rich.markdown import Markdown
 
 from channels.core.adapter import CONNECTED, InboundHandler, SendBudget, StreamCadence
+from channels.core.intake import IntakeDeps
 from channels.core.message import Addressing, Incoming
-from channels.core.runtime import HOOK_POINTS, ChannelConfig, ChannelDeps, ChannelRuntime
+from channels.core.runtime import HOOK_POINTS, ChannelConfig, ChannelRuntime, connect_bus
 from channels.core.secrets import open_secret_capture
-from gateway.bus.bus import open_bus
-from gateway.bus.embedded import embedded_url
 from gateway.bus.lanes import Lanes
 from gateway.bus.operator import Operator
 from gateway.clock import SystemClock
@@ -200,26 +199,20 @@ def main() -> None:
 
 
 async def _chat(settings: Settings, scrubber: Scrubber) -> None:
-    bus = await open_bus(
-        settings.redis.url or embedded_url(settings.data_dir),
-        lane_messages_max=settings.queue.lane_messages_max,
-        queue_messages_max=settings.queue.messages_max,
-        user_turns_max=settings.queue.user_turns_max,
-        wait_replicas=settings.redis.wait_replicas,
-    )
+    bus = await connect_bus(settings)
     try:
         clock = SystemClock()
         adapter = TerminalAdapter(sys.stdin, sys.stdout, bus.operator, bus.lanes, clock)
         secret_capture = open_secret_capture(settings, bus.vault, scrubber, clock)
         hooks = load_hooks(settings.plugins.enabled, HOOK_POINTS, lambda _hook: None)
-        deps = ChannelDeps.of(bus, scrubber, clock, secret_capture, hooks)
+        deps = IntakeDeps.of(bus, scrubber, clock, secret_capture, hooks)
         policy = AccessPolicy(StrangerRule.CLOSED, frozenset({KEY}))
         config = ChannelConfig(policy, settings.session.scope, language=house_language(settings))
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, adapter.finished.set)
         warning = asyncio.create_task(_warn_when_alone(bus.operator))
         try:
-            runtime = ChannelRuntime(adapter, deps, config, consumer=bus.names.named(socket.gethostname()))
+            runtime = ChannelRuntime(adapter, bus, deps, config, consumer=bus.names.named(socket.gethostname()))
             working = asyncio.create_task(runtime.run())
             finished = asyncio.create_task(adapter.finished.wait())
             try:

@@ -21,7 +21,8 @@ from channels.api import adapter
 from channels.api.adapter import EventAdapter
 from channels.core import attempt
 from channels.core.adapter import InboundHandler
-from channels.core.runtime import ChannelConfig, ChannelDeps, ChannelRuntime
+from channels.core.intake import IntakeDeps
+from channels.core.runtime import ChannelConfig, ChannelRuntime
 from channels.emulators.serving import listening
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
@@ -77,9 +78,9 @@ def receiver(monkeypatch: pytest.MonkeyPatch) -> Receiver:
 
 @asynccontextmanager
 async def telling(bus: RedisBus, receiver: Receiver) -> AsyncIterator[None]:
-    deps = ChannelDeps.of(bus, Scrubber(), SystemClock())
+    deps = IntakeDeps.of(bus, Scrubber(), SystemClock())
     config = ChannelConfig(policy_of(), SessionScope.PLACE)
-    runtime = ChannelRuntime(EventAdapter([receiver.webhook]), deps, config, consumer="c1")
+    runtime = ChannelRuntime(EventAdapter([receiver.webhook]), bus, deps, config, consumer="c1")
     running = asyncio.create_task(runtime.run())
     try:
         yield

@@ -83,7 +83,7 @@ async def scene(slack_world: SlackWorld) -> Scene:
     dm = next(place for place in stage.places() if place.person_id == ada.id)
     target = SlackTarget(hall.id, root.id, root.id, ada.id, stage.world.team_id)
     clock, client = ManualClock(), slack_world.client()
-    streams = SlackStreams(lambda: client, clock, life_s=limits.STREAM_LIFE_S)
+    streams = SlackStreams(lambda: client, clock)
     direct = SlackTarget(dm.id, None, None, ada.id, stage.world.team_id)
     return Scene(stage, slack_world, streams, clock, target, f"{hall.id}/{root.id}", direct)
 
@@ -224,7 +224,7 @@ async def test_the_next_process_ends_what_another_began(scene: Scene) -> None:
     """Slack takes no change of a message that still grows."""
     ts = await scene.begin("Once upon")
     client = scene.world.client()
-    successor = SlackStreams(lambda: client, scene.clock, life_s=limits.STREAM_LIFE_S)
+    successor = SlackStreams(lambda: client, scene.clock)
     await successor.end(scene.target, ts=ts)
     await successor.end(scene.target, ts=ts)
     assert await change(client, scene.target, chunk("Once upon a time."), ts=ts, plain=False)
@@ -240,7 +240,7 @@ async def test_a_change_stops_what_still_grows(scene: Scene) -> None:
 async def test_the_next_process_may_also_go_on(scene: Scene) -> None:
     ts = await scene.begin("Once upon")
     client = scene.world.client()
-    successor = SlackStreams(lambda: client, scene.clock, life_s=limits.STREAM_LIFE_S)
+    successor = SlackStreams(lambda: client, scene.clock)
     assert await successor.go_on(scene.target, chunk("Once upon a time"), ts=ts, send_id="reply:0")
     assert scene.shown().text == "Once upon a time"
 
@@ -265,7 +265,7 @@ async def test_nobody_is_called_by_a_stream(scene: Scene) -> None:
 
             return call
 
-    streams = SlackStreams(Recording, scene.clock, life_s=limits.STREAM_LIFE_S)  # type: ignore[arg-type]
+    streams = SlackStreams(Recording, scene.clock)  # type: ignore[arg-type]
     ts = await streams.begin(scene.target, chunk("Hello <"), send_id="reply:0")
     for text in ("Hello <!chan", "Hello <!channel> and <@U0EMULATOR>", "Hello <!channel> and <@U0EMULATOR> in <#C1>."):
         await streams.go_on(scene.target, chunk(text), ts=ts, send_id="reply:0")

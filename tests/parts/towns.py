@@ -15,7 +15,8 @@ from urllib.parse import quote
 import pytest
 
 from channels.core.adapter import CONNECTED, AdapterDeps, ChannelAdapter, InboundHandler
-from channels.core.runtime import ChannelConfig, ChannelDeps, ChannelRuntime
+from channels.core.intake import IntakeDeps
+from channels.core.runtime import ChannelConfig, ChannelRuntime
 from channels.discord import client as discord_gateway
 from channels.discord import connection as discord_connection
 from channels.discord import limits as discord_limits
@@ -147,8 +148,8 @@ class Town:
         consumer: str = "test",
     ) -> AsyncIterator[ChannelRuntime]:
         """Our channel on its way to being connected. Several at once have names of their own, as processes do."""
-        rooms = ChannelDeps.of(bus, Scrubber(), SystemClock())
-        line = ChannelRuntime(adapter or self.adapter(bus), rooms, rules, consumer=consumer)
+        rooms = IntakeDeps.of(bus, Scrubber(), SystemClock())
+        line = ChannelRuntime(adapter or self.adapter(bus), bus, rooms, rules, consumer=consumer)
         running = asyncio.create_task(line.run())
         try:
             yield line

@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 
 from channels.core.adapter import IntakeOutcome
-from channels.core.intake import IntakeConfig, MessageIntake
+from channels.core.intake import IntakeConfig, IntakeDeps, MessageIntake
 from channels.core.message import Addressing, Incoming
-from channels.core.runtime import ChannelDeps
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
 from gateway.config.access import AccessSettings, PlaceSetting
@@ -82,7 +81,7 @@ async def a_street(
         rules = IntakeConfig(
             access.policy, SessionScope.PLACE, rate_of=limits.rate_of, command_rate_of=limits.command_rate_of
         )
-        door = MessageIntake(ChannelDeps.of(bus, Scrubber(), SystemClock()), rules)
+        door = MessageIntake(IntakeDeps.of(bus, Scrubber(), SystemClock()), rules)
         yield Street(door, agent, mind)
 
 

@@ -257,7 +257,8 @@ def edited_draft(
         flags = flags & ~MessageFlag.SUPPRESS_EMBEDS | int(body["flags"]) & MessageFlag.SUPPRESS_EMBEDS
     content = _content(body["content"]) if "content" in body else message.content
     named = body.get("attachments")
-    kept_files = message.files if named is None else tuple(f for f in message.files if str(f.id) in _ids(named))
+    kept_ids = {str(item.get("id")) for item in named or ()}
+    kept_files = message.files if named is None else tuple(f for f in message.files if str(f.id) in kept_ids)
     return replace(
         message,
         content=content,
@@ -266,10 +267,6 @@ def edited_draft(
         components=given if "components" in body else message.components,
         flags=flags,
     )
-
-
-def _ids(attachments: list[Json]) -> set[str]:
-    return {str(item.get("id")) for item in attachments}
 
 
 def _mentions(content: str, permit: Json | None, reply_to: MessageObject | None) -> Mentions:

@@ -271,16 +271,23 @@ class Lookup:
         place = self.world.dm_with(user) if user is not None else self.conversation(channel_id)
         if place.is_archived:
             raise SlackRefusal("is_archived")
-        self.member(place)
+        self._check_member(place)
         return place
 
-    def member(self, place: Conversation) -> None:
+    def readable(self, channel_id: str) -> Conversation:
+        """Find a conversation that the bot is in. Raises `channel_not_found`, `not_in_channel`."""
+        place = self.conversation(channel_id)
+        self._check_member(place)
+        return place
+
+    def _check_member(self, place: Conversation) -> None:
         if self.world.bot.id not in place.member_ids:
             raise SlackRefusal("not_in_channel")
 
-    def own_message(self, place: Conversation, ts: str, refusal: str) -> SlackMessage:
-        """Find a message of the bot. Raises `message_not_found`, or `refusal` for somebody else's."""
-        message = place.messages.get(ts)
+    def own_message(self, call: SlackCall, refusal: str) -> SlackMessage:
+        """Find the message of the bot that a call names by the `C…` or `D…` id. Raises `channel_not_found`,
+        `message_not_found`, or `refusal` for somebody else's."""
+        message = self.conversation(call.required("channel")).messages.get(call.required("ts"))
         if message is None or message.only_for is not None:
             raise SlackRefusal("message_not_found")
         if message.author.id != self.world.bot.id:

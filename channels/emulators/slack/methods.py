@@ -68,9 +68,8 @@ class ChatApi:
         return {"channel": place.id, "ts": posted[-1].ts, "message": shape}
 
     async def update(self, call: SlackCall) -> Json:
-        """Change an own message, named by the `C…` or `D…` id; without `blocks` the old ones go, `metadata` stays."""
-        place = self.lookup.conversation(call.required("channel"))
-        message = self.lookup.own_message(place, call.required("ts"), "cant_update_message")
+        """Change an own message; without `blocks` the old ones go, `metadata` stays."""
+        message = self.lookup.own_message(call, "cant_update_message")
         if message.streams_until_s is not None and self.world.now_s() < message.streams_until_s:
             raise SlackRefusal("streaming_state_conflict")
         text, blocks = content(call)
@@ -78,13 +77,13 @@ class ChatApi:
             raise SlackRefusal("msg_too_long")
         message.metadata = checked_metadata(call.arguments.get("metadata")) or message.metadata
         self.posting.change(message, text=text, blocks=blocks)
-        return {"channel": place.id, "ts": message.ts, "text": text, "message": shapes.message(self.world, message)}
+        shape = shapes.message(self.world, message)
+        return {"channel": message.channel_id, "ts": message.ts, "text": text, "message": shape}
 
     async def delete(self, call: SlackCall) -> Json:
-        place = self.lookup.conversation(call.required("channel"))
-        message = self.lookup.own_message(place, call.required("ts"), "cant_delete_message")
+        message = self.lookup.own_message(call, "cant_delete_message")
         self.posting.delete(message)
-        return {"channel": place.id, "ts": message.ts}
+        return {"channel": message.channel_id, "ts": message.ts}
 
 
 def content(call: SlackCall) -> tuple[str, list[Json]]:
@@ -156,17 +155,17 @@ class StreamsApi:
     async def append(self, call: SlackCall) -> Json:
         if not _markdown(call):
             raise SlackRefusal("no_text")
-        place, message = self._open_stream(call)
+        message = self._open_stream(call)
         self._grow(message, call)
-        return {"channel": place.id, "ts": message.ts}
+        return {"channel": message.channel_id, "ts": message.ts}
 
     async def stop(self, call: SlackCall) -> Json:
-        place, message = self._open_stream(call)
+        message = self._open_stream(call)
         metadata = checked_metadata(call.arguments.get("metadata"))
         message.streams_until_s = None
         message.metadata = metadata or message.metadata
         self._grow(message, call)
-        return {"channel": place.id, "ts": message.ts, "message": shapes.message(self.world, message)}
+        return {"channel": message.channel_id, "ts": message.ts, "message": shapes.message(self.world, message)}
 
     def interrupt(self, message: SlackMessage) -> None:
         """Stop a stream as a person. Raises `ValueError` for a message that does not grow."""
@@ -174,15 +173,14 @@ class StreamsApi:
             raise ValueError("the message is no stream")
         message.streams_until_s, message.is_stopped_by_user = None, True
 
-    def _open_stream(self, call: SlackCall) -> tuple[Conversation, SlackMessage]:
-        place = self.lookup.conversation(call.required("channel"))
-        message = self.lookup.own_message(place, call.required("ts"), "message_not_owned_by_app")
+    def _open_stream(self, call: SlackCall) -> SlackMessage:
+        message = self.lookup.own_message(call, "message_not_owned_by_app")
         if message.is_stopped_by_user:
             raise SlackRefusal("stopped_by_user")
         if message.streams_until_s is None or self.world.now_s() >= message.streams_until_s:
             message.streams_until_s = None
             raise SlackRefusal("message_not_in_streaming_state")
-        return place, message
+        return message
 
     def _grow(self, message: SlackMessage, call: SlackCall) -> None:
         """Add what the call brings; every append comes back as `message_changed`."""
@@ -211,8 +209,7 @@ class StreamsApi:
         return {}
 
     def _thread(self, call: SlackCall) -> tuple[Conversation, SlackMessage]:
-        place = self.lookup.conversation(call.required("channel_id"))
-        self.lookup.member(place)
+        place = self.lookup.readable(call.required("channel_id"))
         root = place.root_of(call.required("thread_ts"))
         if root is None:
             raise SlackRefusal("invalid_thread_ts")
@@ -259,24 +256,19 @@ class ConversationsApi:
 
     async def history(self, call: SlackCall) -> Json:
         """List what was said, newest first and without replies."""
-        place = self._readable(call)
+        place = self.lookup.readable(call.required("channel"))
         messages = [m for m in place.public() if not m.is_reply]
         newest_first = sorted(_between(messages, call), key=lambda m: ts_key(m.ts), reverse=True)
         return self._page(call, newest_first, HISTORY_DEFAULT) | {"pin_count": 0}
 
     async def replies(self, call: SlackCall) -> Json:
         """List replies oldest first, the root before all, whatever the bounds say."""
-        place = self._readable(call)
+        place = self.lookup.readable(call.required("channel"))
         root = place.root_of(call.required("ts"))
         if root is None or root.only_for is not None:
             raise SlackRefusal("thread_not_found")
         replies = sorted(_between(place.replies_to(root.ts), call), key=lambda m: ts_key(m.ts))
         return self._page(call, [root, *replies], REPLIES_DEFAULT)
-
-    def _readable(self, call: SlackCall) -> Conversation:
-        place = self.lookup.conversation(call.required("channel"))
-        self.lookup.member(place)
-        return place
 
     def _page(self, call: SlackCall, messages: Sequence[SlackMessage], default: int) -> Json:
         limit = call.number("limit", default)

@@ -65,18 +65,15 @@ class TelegramEmulator:
         self.faults = stage.Faults()
         self._audience = stage.StageAudience()
         self._world = world.TelegramState(
-            world.TelegramUser(int(bot_id), "Trivet", BOT_USERNAME, is_bot=True), lambda: time.time() + self._ahead_s()
+            world.TelegramUser(int(bot_id), "Trivet", BOT_USERNAME, is_bot=True),
+            lambda: time.time() + self.faults.switch("clock_offset_s"),
         )
         self.updates = UpdateQueue(self._world.now, UPDATE_IDS_APART + self._world.fresh_id())
-        webhook = WebhookSender(self.updates, self._world.now, self._webhook_retry_s)
+        webhook = WebhookSender(
+            self.updates, self._world.now, lambda: self.faults.other.get("webhook_retry_s", FIRST_RETRY_S)
+        )
         self.server = TelegramServer(self._world, self.updates, webhook, Quotas(), self._audience, self.faults)
         self._api = BotApi(token, self.server)
-
-    def _ahead_s(self) -> float:
-        return self.faults.switch("clock_offset_s")
-
-    def _webhook_retry_s(self) -> float:
-        return self.faults.other.get("webhook_retry_s", FIRST_RETRY_S)
 
     @property
     def app(self) -> ASGIApp:
