@@ -14,6 +14,7 @@ from typing import Final
 from channels.core import notices
 from channels.core.message import Addressing, Incoming
 from channels.core.sanitize import clean_name
+from channels.core.tasks import BoundedDict
 from gateway.bus.access import Access
 from gateway.bus.deliveries import Deliveries
 from gateway.bus.places import Places
@@ -24,7 +25,7 @@ from gateway.contracts.messages import CleanText, Reply, ReplyKind, literal_text
 from gateway.contracts.ports import Clock
 from gateway.contracts.sessions import GrantRole
 from gateway.i18n import Words, words_for
-from gateway.limits import PAIRING_CODE_CHARS, PAIRING_PENDING_MAX, PAIRING_TTL_S, RATED_AUTHORS_MAX, BoundedDict
+from gateway.limits import PAIRING_CODE_CHARS, PAIRING_PENDING_MAX, PAIRING_TTL_S, RATED_AUTHORS_MAX
 from gateway.scrub import Scrubber
 
 log = logging.getLogger(__name__)

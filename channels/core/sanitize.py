@@ -10,10 +10,11 @@ from itertools import islice
 from typing import Final, TypeAlias
 
 from channels.core.message import FileReference, Incoming
+from channels.core.tasks import BoundedDict
 from gateway.contracts.ids import SessionScope
 from gateway.contracts.messages import Attachment, CleanText, InboundMessage, Quote, clipped
 from gateway.contracts.ports import Clock
-from gateway.limits import AUTHOR_NAME_CHARS_MAX, ENVELOPE_BYTES_MAX, INBOUND_CHARS_MAX, BoundedDict
+from gateway.limits import AUTHOR_NAME_CHARS_MAX, ENVELOPE_BYTES_MAX, INBOUND_CHARS_MAX
 from gateway.scrub import Scrubbed, Scrubber, removed_secrets
 from gateway.scrub.raw_text import head
 from gateway.scrub.scrubber import open_ending, scrub_after

@@ -1,10 +1,11 @@
-"""Background tasks, and waits between two tries."""
+"""Background tasks, waits between two tries, and a memory that does not grow."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import random
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, TypeVar
 
@@ -145,3 +146,23 @@ class BackoffTimer:
         """Make a call to the bus and wait for the bus as long as it takes: nothing may be sent that the ledger does not
         know."""
         return await retry_until_available(call, _POLICY, wait=self.wait)
+
+
+# What a process remembers of people, places and messages: as much as its place says, the newest.
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+
+
+class BoundedDict(OrderedDict[_K, _V]):
+    """The `most` entries that were set last, the newest at the end: what a process remembers of people and places."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+
+    def __setitem__(self, key: _K, value: _V) -> None:
+        super().__setitem__(key, value)
+        self.move_to_end(key)
+        if len(self) > self._most:
+            self.popitem(last=False)

@@ -14,13 +14,12 @@ from typing import Final
 
 from channels.core.adapter import ChannelAdapter, SupportsTyping
 from channels.core.rate_limit import Pacer, Urgency
-from channels.core.tasks import Backoff
+from channels.core.tasks import Backoff, BoundedDict
 from gateway.bus.deliveries import Deliveries
 from gateway.contracts.errors import AddressDead, BusUnavailable, DeliveryError
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import Activity, Reply
 from gateway.contracts.ports import Clock
-from gateway.limits import BoundedDict
 
 log = logging.getLogger(__name__)
 
