@@ -150,12 +150,12 @@ _REMEMBERED: Final = 500  # messages whose quotes are kept for an edit of them, 
 
 
 class ThreadContextLoader:
-    """The loader of earlier messages of a thread, for one account. `read` notes which lane was told of which thread.
-    Raises `BusUnavailable`, but nothing for a platform that does not answer: a message without its context is still
-    a message."""
+    """The loader of earlier messages of a thread, for one account, which `prefix` names; the bus knows which lane was
+    told of which thread. Raises `BusUnavailable`, but nothing for a platform that does not answer: a message without
+    its context is still a message."""
 
-    def __init__(self, read: JoinedThreads, *, wait_s: float) -> None:
-        self._read = read
+    def __init__(self, positions: Inbound, prefix: str, *, wait_s: float) -> None:
+        self._read = JoinedThreads(positions, f"{prefix}:read")
         self._wait_s = wait_s
         self._found: BoundedDict[str, tuple[RawQuote, ...]] = BoundedDict(_REMEMBERED)
 

@@ -234,10 +234,9 @@ class DiscordConnection(PlatformConnection):
             await self._places.introduce(self._name.partition(".")[0], [self.user_id])
             me = DiscordIdentity(self.user_id, channel=self._name, bots=self._endpoint.bots)
             cursors = await self._cursors(me)
-            threads = JoinedThreads(self._positions, f"discord:{me.user_id}")
-            context_loader = ThreadContextLoader(
-                JoinedThreads(self._positions, f"discord:{me.user_id}:read"), wait_s=limits.THREAD_WAIT_S
-            )
+            prefix = f"discord:{me.user_id}"
+            threads = JoinedThreads(self._positions, prefix)
+            context_loader = ThreadContextLoader(self._positions, prefix, wait_s=limits.THREAD_WAIT_S)
             history = DiscordHistory(client, cursors, self._clock)
             source = DiscordSource(
                 me, history, threads, DiscordThreadContext(client), context_loader, self._thread_opener

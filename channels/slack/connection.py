@@ -317,14 +317,14 @@ class SlackConnection(PlatformConnection):
         me, self._handler = await self._identify(client), handler
         self.me = me
         await self._places.introduce("slack", list(filter(None, (me.user_id, me.bot_id))))
-        cursors = ReadCursors(self._positions, f"{self._name}:{me.account}:marks", ORDER)
+        prefix = f"{self._name}:{me.account}"
+        cursors = ReadCursors(self._positions, f"{prefix}:marks", ORDER)
         if not await cursors.load():
             await cursors.begin(f"{self._clock.now_ms() / 1000:.6f}")
-        threads = JoinedThreads(self._positions, f"{self._name}:{me.account}")
+        threads = JoinedThreads(self._positions, prefix)
         people = SlackPeople(client, self._clock)
         context = SlackThreadContext(client, people)
-        read = JoinedThreads(self._positions, f"{self._name}:{me.account}:read")
-        context_loader = ThreadContextLoader(read, wait_s=limits.THREAD_WAIT_S)
+        context_loader = ThreadContextLoader(self._positions, prefix, wait_s=limits.THREAD_WAIT_S)
         moves = ChannelMoves(self._places, self._name)
         await moves.load()
         history = SlackHistory(client, cursors, self._clock, moves)
