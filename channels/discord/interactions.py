@@ -182,7 +182,7 @@ async def change(
     files: Sequence[discord.File] = discord.utils.MISSING,
 ) -> str:
     """Put these words into a message of an interaction, with `files` in the place of what it has; its id. As the SDK's
-    `TelegramWebhook.edit_message`, which has no word for embeds. Raises what the SDK raises."""
+    `Webhook.edit_message`, which has no word for embeds. Raises what the SDK raises."""
     with handle_message_parameters(
         content=content,
         attachments=files,

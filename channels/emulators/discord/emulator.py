@@ -120,7 +120,7 @@ class DiscordEmulator:
         return self._signing_key.public_key().public_bytes_raw().hex()
 
     async def use_http(self, url: str) -> bool:
-        """Set the DiscordInteractions Endpoint URL. Without the right answers to both probes it is refused."""
+        """Set the Interactions Endpoint URL. Without the right answers to both probes it is refused."""
         http = HttpInteractions(
             url=url, key=self._signing_key, application_id=self.application_id, api=self.app, clock_s=self._clock_s
         )

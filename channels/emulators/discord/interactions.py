@@ -443,7 +443,7 @@ def _typed(option: Json, value: str) -> Json:
 
 
 ANSWER_WITHIN_S: Final = 3.0
-_USER_AGENT: Final = "Discord-DiscordInteractions/1.0 (+https://discord.com)"
+_USER_AGENT: Final = "Discord-Interactions/1.0 (+https://discord.com)"
 _OK: Final = 200
 _ACCEPTED: Final = 202
 
