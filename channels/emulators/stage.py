@@ -11,10 +11,7 @@ import weakref
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, runtime_checkable
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
+from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
 # --- what travels on an emulated wire, and how much of it is remembered
 
@@ -25,7 +22,7 @@ Json: TypeAlias = dict[str, Any]
 RECORDED_MAX: Final = 10_000  # how much of what came and went is kept for tests to look at
 
 
-def fields_of(row: DataclassInstance) -> dict[str, Any]:
+def fields_of(row: Any) -> dict[str, Any]:
     """Return the fields of a dataclass by name, as they are: `asdict` would copy what is in them."""
     return {each.name: getattr(row, each.name) for each in fields(row)}
 
