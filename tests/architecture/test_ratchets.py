@@ -22,8 +22,8 @@ from tests.architecture.code_stats import (
 )
 
 LIMITS: Final = {
-    "files": 370,
-    "lines": 103_588,
+    "files": 369,
+    "lines": 103_027,
     "one_importer": 17.6,
     "duplicate_classes": 0,
     "no_verb": 2.8,
