@@ -24,7 +24,7 @@ from gateway.contracts.commands import (
     encode_suggestion_request,
     encode_suggestions,
 )
-from gateway.contracts.envelope import decode, decode_reply
+from gateway.contracts.envelope import decode_as
 from gateway.contracts.errors import BadEnvelope, BusUnavailable
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, ControlRequest, InboundMessage, PutQuestion, QuestionState, Reply
@@ -240,7 +240,7 @@ class Questions:
         """Return what the one who pressed a button is told, once; None if nobody said anything within `wait_s`."""
         shard = self._shards.of(press.key)
         found = await shard.pool.call("BLPOP", shard.keys.told(press.id), min(wait_s, BUS_WAIT_MAX_S))
-        return decode_reply(found[1]) if found else None
+        return decode_as(Reply, found[1]) if found else None
 
 
 class Suggestions:
@@ -318,33 +318,24 @@ def _pairing(code: str, words: Sequence[bytes]) -> access.Pairing:
         code,
         SessionKey.parse(found[b"owner"].decode()),
         CleanText(found[b"name"].decode()),
-        decode_reply(found[b"welcome"]),
+        decode_as(Reply, found[b"welcome"]),
         int(found[b"asked_at"]),
     )
 
 
 def _standing(code: str, found: Mapping[bytes, Any]) -> QuestionState:
-    asked_by = found[b"asked_by"].decode()
+    asked_by, answer = found[b"asked_by"].decode(), found.get(b"answer", b"")
     envelopes = takewhile(bool, (found.get(b"reply%d" % number) for number in count(1)))
     question = PutQuestion(
         code=code,
         key=SessionKey.parse(found[b"key"].decode()),
-        replies=tuple(decode_reply(envelope) for envelope in envelopes if envelope),
+        replies=tuple(decode_as(Reply, envelope) for envelope in envelopes if envelope),
         asked_by=SessionKey.parse(asked_by) if asked_by else None,
         fence=int(found[b"fence"]),
         digest=found[b"digest"].decode(),
         task_id=found[b"task_id"].decode(),
     )
-    return QuestionState(question, found[b"state"] == _OPEN, _answer(found.get(b"answer", b"")))
-
-
-def _answer(envelope: bytes) -> ControlRequest | None:
-    if not envelope:
-        return None
-    request = decode(envelope)
-    if not isinstance(request, ControlRequest):
-        raise BadEnvelope(f"expected a control request, found {type(request).__name__}")
-    return request
+    return QuestionState(question, found[b"state"] == _OPEN, decode_as(ControlRequest, answer) if answer else None)
 
 
 def _name_of(entry: bytes) -> str:

@@ -16,7 +16,7 @@ from gateway.bus.heartbeat import ProcessName
 from gateway.bus.keys import ShardKeys
 from gateway.bus.scripts import Command, Word, digest
 from gateway.bus.shards import Shard, Shards, bounded
-from gateway.contracts.envelope import decode, decode_reply, encode
+from gateway.contracts.envelope import decode, decode_as, encode
 from gateway.contracts.errors import BadEnvelope, BusUnavailable, NewerEnvelope
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import (
@@ -349,7 +349,7 @@ class Deliveries:
                 lambda keys: keys.receipts,
                 group=self._shards.names.agents,
                 consumer=worker,
-                understand=_receipt,
+                understand=lambda entry: decode_as(Receipt, entry.fields[b"e"]),
             )
         found = await reader.read(count=count, wait_s=wait_s)
         return [(self._shards.sign(shard, entry_id), receipt) for shard, entry_id, receipt in found]
@@ -559,21 +559,10 @@ class Deliveries:
                 lambda keys: keys.outbound(channel),
                 group=self._shards.names.channels,
                 consumer=signed,
-                understand=_reply,
+                understand=lambda entry: decode_as(Reply, entry.fields[b"e"]),
                 is_sole=True,
             )
         return known
-
-
-def _reply(entry: StreamEntry) -> Reply:
-    return decode_reply(entry.fields[b"e"])
-
-
-def _receipt(entry: StreamEntry) -> Receipt:
-    receipt = decode(entry.fields[b"e"])
-    if not isinstance(receipt, Receipt):
-        raise BadEnvelope(f"expected a receipt, found {type(receipt).__name__}")
-    return receipt
 
 
 def _since_published(entry_id: str, record: DeliveryRecord) -> DeliveryRecord:
@@ -603,10 +592,9 @@ def token_numbers(wishes: Sequence[TokenWish]) -> list[Word]:
 def _preview(row: bytes | None) -> Preview | None:
     """One that a newer release wrote is left to it."""
     try:
-        preview = decode(row) if row is not None else None
+        return None if row is None else decode_as(Preview, row)
     except BadEnvelope:
         return None
-    return preview if isinstance(preview, Preview) else None
 
 
 async def _heard_in(pool: Pool, pubsub_channel: str, kind: type[_Heard]) -> AsyncIterator[_Heard]:

@@ -11,8 +11,7 @@ from gateway.bus.keys import lane_handle
 from gateway.bus.scripts import digest
 from gateway.bus.shards import Shards, bounded
 from gateway.contracts.access import Rate, ShownAccess
-from gateway.contracts.envelope import decode, inbound_prefix
-from gateway.contracts.errors import BadEnvelope
+from gateway.contracts.envelope import decode_as, inbound_prefix
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import ControlKind, ControlRequest, InboundMessage, Reply
 from gateway.contracts.ports import Admission, Amendment, Position, Verdict
@@ -203,11 +202,8 @@ class Control:
 
 
 def _command(entry: StreamEntry) -> ControlRequest:
-    request = decode(entry.fields[b"e"])
-    if not isinstance(request, ControlRequest):
-        raise BadEnvelope(f"expected a control request, found {type(request).__name__}")
     return replace(
-        request,
+        decode_as(ControlRequest, entry.fields[b"e"]),
         dropped=int(entry.fields[b"dropped"]),
         was_running=entry.fields[b"running"] == b"1",
         stopped_fence=int(entry.fields.get(b"fence", 0)),

@@ -22,7 +22,7 @@ from gateway.bus.keys import HANDLE_SEPARATOR, lane_handle
 from gateway.bus.scripts import ScriptCall, Word, digest
 from gateway.bus.shards import Shard, Shards, bounded
 from gateway.contracts.access import ShownAccess
-from gateway.contracts.envelope import decode_inbound
+from gateway.contracts.envelope import decode_as
 from gateway.contracts.errors import BadEnvelope, BusError, NewerEnvelope
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import InboundMessage, Reply
@@ -548,7 +548,7 @@ def _readable_head(envelopes: Sequence[bytes]) -> tuple[tuple[InboundMessage, ..
     messages: list[InboundMessage] = []
     for envelope in envelopes:
         try:
-            messages.append(decode_inbound(envelope))
+            messages.append(decode_as(InboundMessage, envelope))
         except BadEnvelope as error:
             return tuple(messages), error
     return tuple(messages), None
@@ -556,7 +556,7 @@ def _readable_head(envelopes: Sequence[bytes]) -> tuple[tuple[InboundMessage, ..
 
 def _decoded(envelope: bytes) -> InboundMessage | None:
     try:
-        return decode_inbound(envelope)
+        return decode_as(InboundMessage, envelope)
     except BadEnvelope:
         return None
 

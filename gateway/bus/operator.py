@@ -17,7 +17,7 @@ from gateway.bus.keys import lane_handle
 from gateway.bus.scripts import Command
 from gateway.bus.shards import NotSigned, Shard, Shards
 from gateway.contracts import ports
-from gateway.contracts.envelope import decode_inbound, encode, inbound_prefix
+from gateway.contracts.envelope import decode_as, encode, inbound_prefix
 from gateway.contracts.errors import BadEnvelope
 from gateway.contracts.ids import SessionKey, retry_id_of
 from gateway.contracts.messages import DeliveryRecord, InboundMessage
@@ -302,7 +302,7 @@ def _owners(message: InboundMessage) -> tuple[SessionKey, SessionKey]:
 
 def _dead_letter(entry_id: str, fields: Mapping[bytes, bytes]) -> ports.DeadLetter:
     try:
-        message = decode_inbound(fields[b"e"])
+        message = decode_as(InboundMessage, fields[b"e"])
     except BadEnvelope:
         message = None
     return ports.DeadLetter(

@@ -52,6 +52,7 @@ _OF_SOME: Final[Mapping[type, frozenset[str]]] = {
 """What is left out where it is empty."""
 
 T = TypeVar("T")
+W = TypeVar("W", bound=Wire)
 
 
 def encode(value: Wire) -> bytes:
@@ -89,19 +90,11 @@ def decode(data: bytes) -> Wire:
         raise BadEnvelope(f"malformed envelope ({len(data)} bytes, {type(error).__name__})") from error
 
 
-def decode_inbound(data: bytes) -> messages.InboundMessage:
-    """Decode an entry of a mailbox, which may hold only inbound messages."""
+def decode_as(kind: type[W], data: bytes) -> W:
+    """Decode what may be of one kind only, as an entry of a mailbox or of an outbound stream. Raises `BadEnvelope`."""
     value = decode(data)
-    if not isinstance(value, messages.InboundMessage):
-        raise BadEnvelope(f"expected an inbound message, found {type(value).__name__}")
-    return value
-
-
-def decode_reply(data: bytes) -> messages.Reply:
-    """Decode an entry of an outbound stream."""
-    value = decode(data)
-    if not isinstance(value, messages.Reply):
-        raise BadEnvelope(f"expected a reply, found {type(value).__name__}")
+    if not isinstance(value, kind):
+        raise BadEnvelope(f"expected {kind.__name__}, found {type(value).__name__}")
     return value
 
 

@@ -43,8 +43,9 @@ def reads_newer(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """From now on this process is of the newer release."""
 
     def switch() -> None:
-        for room in ("lanes.decode_inbound", "deliveries.decode_reply", "deliveries.decode", "inbound.decode"):
-            monkeypatch.setattr(f"gateway.bus.{room}", as_newer_release)
+        monkeypatch.setattr("gateway.bus.deliveries.decode", as_newer_release)
+        for room in ("lanes", "deliveries", "inbound"):
+            monkeypatch.setattr(f"gateway.bus.{room}.decode_as", lambda _kind, data: as_newer_release(data))
 
     return switch
 

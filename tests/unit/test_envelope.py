@@ -15,8 +15,7 @@ from gateway.contracts.envelope import (
     address_from_text,
     address_to_text,
     decode,
-    decode_inbound,
-    decode_reply,
+    decode_as,
     encode,
     files_from_text,
     files_to_text,
@@ -167,9 +166,9 @@ def test_anything_else_is_refused(data: bytes) -> None:
 
 def test_a_mailbox_holds_messages_and_an_outbound_stream_replies() -> None:
     with pytest.raises(BadEnvelope):
-        decode_inbound(encode(REPLY))
+        decode_as(InboundMessage, encode(REPLY))
     with pytest.raises(BadEnvelope):
-        decode_reply(encode(INBOUND))
+        decode_as(Reply, encode(INBOUND))
 
 
 def test_an_address_fits_into_a_column() -> None:
