@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import Final, LiteralString
 
 from gateway.contracts.access import RANKS
@@ -63,6 +64,8 @@ def is_offered(spec: CommandSpec, role: GrantRole) -> bool:
     return role is not GrantRole.BLOCKED and RANKS.index(role) >= RANKS.index(spec.role)
 
 
+_admin_command: Final = partial(CommandSpec, role=GrantRole.ADMIN, only_private=True, topic=HelpTopic.ACCESS)
+
 COMMANDS: Final[Sequence[CommandSpec]] = (
     CommandSpec("help", "what I understand", "topic", words=tuple(HelpTopic)),
     CommandSpec("new", "begin a new conversation"),
@@ -110,49 +113,12 @@ COMMANDS: Final[Sequence[CommandSpec]] = (
     ),
     CommandSpec("approve", "let me do what I asked about", "code", is_in_menu=False, topic=HelpTopic.ACCESS),
     CommandSpec("deny", "do not let me do what I asked about", "code", is_in_menu=False, topic=HelpTopic.ACCESS),
-    CommandSpec(
-        "pair",
-        "let a stranger in, or list who waits",
-        "code",
-        role=GrantRole.ADMIN,
-        only_private=True,
-        topic=HelpTopic.ACCESS,
-    ),
-    CommandSpec(
-        "role",
-        "give a person a role",
-        "person and role",
-        role=GrantRole.ADMIN,
-        only_private=True,
-        needs_argument=True,
-        topic=HelpTopic.ACCESS,
-    ),
-    CommandSpec(
-        "block",
-        "do not listen to a person, or list who is blocked",
-        "person",
-        role=GrantRole.ADMIN,
-        only_private=True,
-        topic=HelpTopic.ACCESS,
-    ),
-    CommandSpec(
-        "unblock",
-        "listen to a person again",
-        "person",
-        role=GrantRole.ADMIN,
-        only_private=True,
-        needs_argument=True,
-        topic=HelpTopic.ACCESS,
-    ),
+    _admin_command("pair", "let a stranger in, or list who waits", "code"),
+    _admin_command("role", "give a person a role", "person and role", needs_argument=True),
+    _admin_command("block", "do not listen to a person, or list who is blocked", "person"),
+    _admin_command("unblock", "listen to a person again", "person", needs_argument=True),
     CommandSpec("place", "who may speak here, with which tools", "rules", role=GrantRole.ADMIN, topic=HelpTopic.ACCESS),
-    CommandSpec(
-        "limits",
-        "how much a person may ask",
-        "person and limits",
-        role=GrantRole.ADMIN,
-        only_private=True,
-        topic=HelpTopic.ACCESS,
-    ),
+    _admin_command("limits", "how much a person may ask", "person and limits"),
     CommandSpec("queue", "how much there is to do", role=GrantRole.ADMIN, topic=HelpTopic.AGENT),
     CommandSpec("start", "what I understand", is_in_menu=False),
 )

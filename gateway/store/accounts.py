@@ -93,11 +93,7 @@ def _digest(code: str) -> str:
 
 # --- codes
 _CODE: Final = sa.select(link_codes).where(link_codes.c.digest == sa.bindparam("code_digest"))
-_KEEP: Final = (
-    sa.update(link_codes)
-    .where(link_codes.c.digest == sa.bindparam("code_digest"))
-    .values(entered_by=sa.bindparam("by"), expires_at_ms=sa.bindparam("until_ms"))
-)
+_KEEP: Final = sa.update(link_codes).where(link_codes.c.digest == sa.bindparam("code_digest"))
 _IS_ENTERED: Final = (link_codes.c.owner == sa.bindparam("whose")) & (link_codes.c.entered_by == sa.bindparam("by"))
 _ENTERED: Final = sa.select(link_codes).where(_IS_ENTERED)
 _USE_UP: Final = sa.delete(link_codes).where(_IS_ENTERED)
@@ -136,9 +132,7 @@ _NUMBERS: Final = (
 _SET_ASIDE: Final = (
     sa.update(facts).where(facts.c.owner.in_(sa.bindparam("owners", expanding=True))).values(number=-facts.c.number)
 )
-_RENUMBER: Final = (
-    sa.update(facts).where(facts.c.id == sa.bindparam("fact_id")).values(number=sa.bindparam("new_number"))
-)
+_RENUMBER: Final = sa.update(facts).where(facts.c.id == sa.bindparam("fact_id"))
 
 
 def _tell_apart(connection: Connection, own: list[str], others: list[str]) -> None:
@@ -148,7 +142,7 @@ def _tell_apart(connection: Connection, own: list[str], others: list[str]) -> No
     if not taken.intersection(row.number for row in mine):
         return
     connection.execute(_SET_ASIDE, {"owners": own})  # no number is used twice meanwhile
-    new = [{"fact_id": row.id, "new_number": number} for number, row in enumerate(mine, max(taken) + 1)]
+    new = [{"fact_id": row.id, "number": number} for number, row in enumerate(mine, max(taken) + 1)]
     connection.execute(_RENUMBER, new)
 
 
@@ -217,7 +211,7 @@ class LinkStore(Aggregate):
             return RedeemedLink(LinkVerdict.FULL)
         if not row.entered_by:  # once: whoever enters it again has no more time to think
             until_ms = now_ms + LINK_CODE_TTL_S * 1000
-            connection.execute(_KEEP, {"code_digest": digest, "by": entering, "until_ms": until_ms})
+            connection.execute(_KEEP, {"code_digest": digest, "entered_by": entering, "expires_at_ms": until_ms})
         along = tuple(SessionKey.parse(end) for end in others if end != row.owner)
         return RedeemedLink(LinkVerdict.PROPOSED, SessionKey.parse(row.owner), row.name, along)
 

@@ -160,21 +160,9 @@ _FIRST_TO_GO: Final = (
     .limit(1)
 )
 _ADD: Final = facts.insert().returning(facts)
-_REWRITE: Final = (
-    update(facts)
-    .where(_IS_OWNERS, facts.c.id == bindparam("fact_id"))
-    .values(
-        text=bindparam("new_text"),
-        terms=bindparam("new_terms"),
-        origin=bindparam("new_origin"),
-        vector=bindparam("new_vector"),
-        vector_model=bindparam("new_model"),
-        told_at_ms=bindparam("now_ms"),
-        helps_with=bindparam("new_helps_with"),
-        former=bindparam("new_former"),
-    )
-    .returning(facts)
-)
+_SET: Final = update(facts).where(_IS_OWNERS, facts.c.id == bindparam("fact_id"))
+"""Sets the columns that parameters are called like."""
+_REWRITE: Final = _SET.returning(facts)
 _DROP: Final = delete(facts).where(_IS_OWNERS, facts.c.id == bindparam("fact_id"))
 
 
@@ -203,19 +191,8 @@ def _reword(
     if origin is Origin.GATHERED and twin.origin == Origin.TOLD.value and not former:
         return to_fact(twin)
     content = _content(text, origin, embedding, helps_with or twin.helps_with)
-    new = {
-        "whose": twin.owner,
-        "fact_id": twin.id,
-        "new_text": content["text"],
-        "new_terms": content["terms"],
-        "new_origin": content["origin"],
-        "new_vector": content["vector"],
-        "new_model": content["vector_model"],
-        "new_helps_with": content["helps_with"],
-        "new_former": former or twin.former,
-        "now_ms": now_ms,
-    }
-    return to_fact(connection.execute(_REWRITE, new).one())
+    new = {"whose": twin.owner, "fact_id": twin.id, "former": former or twin.former, "told_at_ms": now_ms}
+    return to_fact(connection.execute(_REWRITE, new | content).one())
 
 
 def _former(replaced: Fact, text: str) -> str:
@@ -262,11 +239,6 @@ _SHARE: Final = (
 _HAS_VECTORS: Final = select(or_(_READABLE.where(_OF_MODEL).exists(), passages.HAS_VECTORS))
 _WITHOUT_VECTOR: Final = (
     select(facts).where(_IS_OWNERS, ~_OF_MODEL).order_by(*_NEWEST_FIRST).limit(bindparam("page_limit"))
-)
-_PUT_VECTOR: Final = (
-    update(facts)
-    .where(_IS_OWNERS, facts.c.id == bindparam("fact_id"))
-    .values(vector=bindparam("new_vector"), vector_model=bindparam("new_model"))
 )
 
 
@@ -410,11 +382,11 @@ class MemoryStore(Aggregate):
     def put_vectors(self, connection: Connection, key: SessionKey, model: str, vectors: Mapping[int, Vector]) -> None:
         """Keep what `model` made of facts, by their id."""
         rows = [
-            {"whose": str(key.owner), "fact_id": id_, "new_vector": from_vector(unit(vector)), "new_model": model}
+            {"whose": str(key.owner), "fact_id": id_, "vector": from_vector(unit(vector)), "vector_model": model}
             for id_, vector in vectors.items()
         ]
         if rows:
-            connection.execute(_PUT_VECTOR, rows)
+            connection.execute(_SET, rows)
 
     async def claim_boundary(self, key: SessionKey | None, *, now_ms: int, for_ms: int) -> Boundary | None:
         """Claim the oldest boundary that is due; it is the caller's for so long."""

@@ -103,7 +103,6 @@ _RECENT_OF_KEY: Final = _RECENT.where(outbox.c.key == bindparam("k"))
 _END: Final = (
     update(outbox)
     .where(outbox.c.id.in_(bindparam("replies", expanding=True)), outbox.c.state != _SENT)
-    .values(state=bindparam("end"), updated_at_ms=bindparam("now_ms"))
     .returning(outbox.c.id, outbox.c.files)
 )
 
@@ -178,7 +177,7 @@ _CLEAR_BUTTONS: Final = delete(buttons).where(
 _BUTTON: Final = select(buttons).where(buttons.c.token == bindparam("t"))
 _ITS_GROUP: Final = select(buttons.c.group_id).where(buttons.c.token == bindparam("t")).scalar_subquery()
 _GROUP: Final = select(buttons).where(buttons.c.group_id == _ITS_GROUP).order_by(buttons.c.token).with_for_update()
-_USE: Final = update(buttons).where(buttons.c.group_id == bindparam("g")).values(pressed_by=bindparam("p"))
+_USE: Final = update(buttons).where(buttons.c.group_id == bindparam("g"))
 _GIVE_BACK: Final = (
     update(buttons)
     .where(buttons.c.group_id == _ITS_GROUP, buttons.c.pressed_by == bindparam("p"))
@@ -290,7 +289,7 @@ class ButtonStore(engine.Aggregate):
             return messages.RedeemedButton(messages.PressState.USED, reply_ids)
         if pressed.expires_at_ms <= now_ms:
             return messages.RedeemedButton(messages.PressState.EXPIRED, reply_ids)
-        connection.execute(_USE, {"g": pressed.group_id, "p": press_id})
+        connection.execute(_USE, {"g": pressed.group_id, "pressed_by": press_id})
         return messages.RedeemedButton(messages.PressState.TAKEN, reply_ids)
 
     @engine.write
@@ -322,8 +321,8 @@ class OutboxStore(engine.Aggregate):
         for state in sorted({row["state"] for row in rows}):
             ended = {
                 "replies": [row["reply_id"] for row in rows if row["state"] == state],
-                "end": state,
-                "now_ms": now_ms,
+                "state": state,
+                "updated_at_ms": now_ms,
             }
             with_files = [row.id for row in connection.execute(_END, ended) if row.files]
             if with_files:

@@ -111,38 +111,28 @@ def claim(connection: Connection, key: SessionKey | None, *, now_ms: int, for_ms
     return Boundary(due.session_id, SessionKey.parse(due.key), connection.execute(_BEFORE, which).scalar_one(), due.seq)
 
 
-_FINISH: Final = (
-    update(boundaries)
-    .where(boundaries.c.session_id == bindparam("s"), boundaries.c.seq == bindparam("finished_seq"))
-    .values(done_at_ms=bindparam("now_ms"))
+_FINISH: Final = update(boundaries).where(
+    boundaries.c.session_id == bindparam("s"), boundaries.c.seq == bindparam("finished_seq")
 )
 
 
 def finish(connection: Connection, boundary: Boundary, *, now_ms: int) -> None:
     """Finish a boundary: nobody need go through it again."""
-    connection.execute(_FINISH, {"s": boundary.session_id, "finished_seq": boundary.seq, "now_ms": now_ms})
+    connection.execute(_FINISH, {"s": boundary.session_id, "finished_seq": boundary.seq, "done_at_ms": now_ms})
 
 
-_SKIP_OF_KEY: Final = (
-    update(boundaries)
-    .where(boundaries.c.done_at_ms.is_(None), boundaries.c.key == bindparam("k"))
-    .values(done_at_ms=bindparam("now_ms"))
-)
-_SKIP_OF_OWNER: Final = (
-    update(boundaries)
-    .where(
-        boundaries.c.done_at_ms.is_(None), boundaries.c.key.in_(select(lanes.c.key).where(is_of_person(lanes.c.owner)))
-    )
-    .values(done_at_ms=bindparam("now_ms"))
-)
+_SKIP: Final = update(boundaries).where(boundaries.c.done_at_ms.is_(None))
+_SKIP_OF_KEY: Final = _SKIP.where(boundaries.c.key == bindparam("k"))
+_KEYS_OF_OWNER: Final = select(lanes.c.key).where(is_of_person(lanes.c.owner))
+_SKIP_OF_OWNER: Final = _SKIP.where(boundaries.c.key.in_(_KEYS_OF_OWNER))
 
 
 def skip(connection: Connection, key: SessionKey, *, now_ms: int) -> None:
     """Skip what was said before: under this key, in a direct message under any of its person's."""
     if key.is_private:
-        connection.execute(_SKIP_OF_OWNER, {"end_": str(key.owner), "now_ms": now_ms})
+        connection.execute(_SKIP_OF_OWNER, {"end_": str(key.owner), "done_at_ms": now_ms})
     else:
-        connection.execute(_SKIP_OF_KEY, {"k": str(key), "now_ms": now_ms})
+        connection.execute(_SKIP_OF_KEY, {"k": str(key), "done_at_ms": now_ms})
 
 
 _SPARE: Final = 3  # candidates looked up for each that is wanted: some were undone, some say the same
@@ -261,11 +251,7 @@ _WITHOUT_VECTOR: Final = (
     .order_by(passages.c.id)
     .limit(bindparam("page_limit"))
 )
-_PUT_VECTOR: Final = (
-    update(passages)
-    .where(passages.c.id == bindparam("passage_id"), passages.c.key == bindparam("k"))
-    .values(vector=bindparam("new_vector"), vector_model=bindparam("new_model"))
-)
+_SET: Final = update(passages).where(passages.c.id == bindparam("passage_id"), passages.c.key == bindparam("k"))
 
 
 def without_vector(
@@ -285,17 +271,15 @@ def without_vector(
 def put_vectors(connection: Connection, key: SessionKey, model: str, vectors: Mapping[int, Vector]) -> None:
     """Keep what `model` made of passages, by their id; what is not there any more stays away."""
     rows = [
-        {"k": str(key), "passage_id": id_, "new_vector": from_vector(unit(vector)), "new_model": model}
+        {"k": str(key), "passage_id": id_, "vector": from_vector(unit(vector)), "vector_model": model}
         for id_, vector in vectors.items()
     ]
     if rows:
-        connection.execute(_PUT_VECTOR, rows)
+        connection.execute(_SET, rows)
 
 
 _DROP_OF_KEY: Final = delete(passages).where(passages.c.key == bindparam("k"))
-_DROP_OF_OWNER: Final = delete(passages).where(
-    passages.c.key.in_(select(lanes.c.key).where(is_of_person(lanes.c.owner)))
-)
+_DROP_OF_OWNER: Final = delete(passages).where(passages.c.key.in_(_KEYS_OF_OWNER))
 
 
 def drop(connection: Connection, key: SessionKey) -> None:

@@ -56,19 +56,10 @@ _CLAIM: Final = (
     .values(held_until_ms=bindparam("until_ms"))
     .returning(schedules)
 )
-_OF_DUE_TIME: Final = (
-    update(schedules)
-    .where(schedules.c.id == bindparam("s"), schedules.c.next_due_ms == bindparam("due_ms"))
-    .where(_ACTIVE)
+_OF_DUE_TIME: Final = update(schedules).where(
+    schedules.c.id == bindparam("s"), schedules.c.next_due_ms == bindparam("due_ms"), _ACTIVE
 )
-_MOVE: Final = _OF_DUE_TIME.values(
-    next_due_ms=bindparam("then_ms"),
-    state=bindparam("then_state"),
-    held_until_ms=0,
-    firings=schedules.c.firings + 1,
-    fired_at_ms=bindparam("now_ms"),
-)
-_PUT_OFF: Final = _OF_DUE_TIME.values(held_until_ms=bindparam("until_ms"))
+_MOVE: Final = _OF_DUE_TIME.values(held_until_ms=0, firings=schedules.c.firings + 1)
 
 
 @engine.per_dialect
@@ -83,9 +74,7 @@ def _lock_calendar(insert: engine.InsertInto) -> Executable:
 _set_zone: Final = engine.upsert(calendars, "zone")
 
 
-_COUNT_UP: Final = (
-    update(calendars).where(calendars.c.owner == bindparam("of_owner")).values(last_number=bindparam("given_out"))
-)
+_COUNT_UP: Final = update(calendars).where(calendars.c.owner == bindparam("of_owner"))
 
 
 def from_schedule(schedule: Schedule, *, number: int) -> engine.Values:
@@ -121,7 +110,7 @@ class ScheduleStore(engine.Aggregate):
             return to_schedule(known)
         if connection.execute(_COUNT, owner).scalar_one() >= active_max:
             return None
-        connection.execute(_COUNT_UP, owner | {"given_out": last_number + 1})
+        connection.execute(_COUNT_UP, owner | {"last_number": last_number + 1})
         return to_schedule(connection.execute(_ADD, from_schedule(schedule, number=last_number + 1)).one())
 
     @engine.read
@@ -176,9 +165,9 @@ class ScheduleStore(engine.Aggregate):
             {
                 "s": schedule.id,
                 "due_ms": schedule.next_due_ms,
-                "then_ms": schedule.next_due_ms if next_due_ms is None else next_due_ms,
-                "then_state": state.value,
-                "now_ms": now_ms,
+                "next_due_ms": schedule.next_due_ms if next_due_ms is None else next_due_ms,
+                "state": state.value,
+                "fired_at_ms": now_ms,
             },
         )
         return moved.rowcount == 1
@@ -186,4 +175,5 @@ class ScheduleStore(engine.Aggregate):
     @engine.write_unsynced
     def put_off(self, connection: engine.Connection, schedule: Schedule, *, until_ms: int) -> None:
         """Put off a firing that nobody could take: the same one is due again at `until_ms`."""
-        connection.execute(_PUT_OFF, {"s": schedule.id, "due_ms": schedule.next_due_ms, "until_ms": until_ms})
+        due = {"s": schedule.id, "due_ms": schedule.next_due_ms}
+        connection.execute(_OF_DUE_TIME, due | {"held_until_ms": until_ms})

@@ -141,13 +141,9 @@ def _touch_lane(insert: InsertInto) -> Executable:
 
 _NEXT_NUMBER: Final = select(func.coalesce(func.max(sessions.c.number), 0) + 1).where(sessions.c.key == bindparam("k"))
 _OPEN: Final = sessions.insert()
-_POINT_LANE: Final = update(lanes).where(lanes.c.key == bindparam("k")).values(session_id=bindparam("s"))
-CLOSE: Final = (
-    update(sessions)
-    .where(sessions.c.id == bindparam("s"))
-    .values(status=SessionStatus.CLOSED.value, updated_at_ms=bindparam("now_ms"))
-)
-"""Ends a session."""
+# Of an UPDATE without values, the parameters that are called as columns are what is set.
+_SET_LANE: Final = update(lanes).where(lanes.c.key == bindparam("k"))
+_SET: Final = update(sessions).where(sessions.c.id == bindparam("s"))
 
 _NEW: Final[Values] = {
     "channel": "",
@@ -173,7 +169,7 @@ def open_next(connection: Connection, key: SessionKey, *, new_id: str, now_ms: i
     number = connection.execute(_NEXT_NUMBER, {"k": str(key)}).scalar_one()
     of_lane = {"id": new_id, "key": str(key), "number": number, "created_at_ms": now_ms, "updated_at_ms": now_ms}
     connection.execute(_OPEN, _NEW | of_lane)
-    connection.execute(_POINT_LANE, {"k": str(key), "s": new_id})
+    connection.execute(_SET_LANE, {"k": str(key), "session_id": new_id})
 
 
 def open_child(connection: Connection, row: Values) -> None:
@@ -192,44 +188,16 @@ def lock_current(connection: Connection, key: SessionKey, *, new_id: str, now_ms
 
 
 # --- changing
-_RETITLE: Final = (
-    update(sessions)
-    .where(sessions.c.id == bindparam("s"))
-    .values(title=bindparam("new_title"), updated_at_ms=bindparam("now_ms"))
-)
-_CHOOSE_MODEL: Final = (
-    update(sessions)
-    .where(sessions.c.id == bindparam("s"))
-    .values(model=bindparam("chosen"), updated_at_ms=bindparam("now_ms"))
-)
 _REOPEN: Final = (
     update(sessions)
     .where(sessions.c.key == bindparam("k"), sessions.c.number == bindparam("n"))
     .values(status=SessionStatus.ACTIVE.value, updated_at_ms=bindparam("now_ms"))
     .returning(sessions.c.id)
 )
-_CHOOSE_VOICE: Final = update(lanes).where(lanes.c.key == bindparam("k")).values(is_voiced=bindparam("is_on"))
-_CHOOSE_PROFILE: Final = (
-    update(sessions)
-    .where(sessions.c.id == bindparam("s"))
-    .values(profile=bindparam("chosen"), updated_at_ms=bindparam("now_ms"))
-)
-_RETITLE_UNTITLED: Final = (
-    update(sessions)
-    .where(sessions.c.id == bindparam("s"), sessions.c.title == UNTITLED)
-    .values(title=bindparam("new_title"))
-)
-_COUNT_TRY: Final = (
-    update(sessions)
-    .where(
-        sessions.c.id == bindparam("s"),
-        sessions.c.title == UNTITLED,
-        sessions.c.title_tries < bindparam("tries_max"),
-        sessions.c.title_claimed_until_ms <= bindparam("now_ms"),
-    )
-    .values(title_tries=sessions.c.title_tries + 1, title_claimed_until_ms=bindparam("until_ms"))
-)
-_RELEASE_TITLE: Final = update(sessions).where(sessions.c.id == bindparam("s")).values(title_claimed_until_ms=0)
+_SET_UNTITLED: Final = _SET.where(sessions.c.title == UNTITLED)
+_COUNT_TRY: Final = _SET_UNTITLED.where(
+    sessions.c.title_tries < bindparam("tries_max"), sessions.c.title_claimed_until_ms <= bindparam("now_ms")
+).values(title_tries=sessions.c.title_tries + 1, title_claimed_until_ms=bindparam("until_ms"))
 _GROW: Final = (
     update(sessions)
     .where(sessions.c.id == bindparam("s"), sessions.c.key == bindparam("k"))
@@ -245,10 +213,8 @@ _GROW: Final = (
 _GROW_COUNTED: Final = _GROW.values(
     prompt_tokens=bindparam("counted"), prompt_seq=sessions.c.last_seq + bindparam("counted_entries")
 )
-CHARGE: Final = (
-    update(sessions)
-    .where(sessions.c.id == bindparam("s"))
-    .values(tokens=sessions.c.tokens + bindparam("more_tokens"), cost_usd=sessions.c.cost_usd + bindparam("more_usd"))
+CHARGE: Final = _SET.values(
+    tokens=sessions.c.tokens + bindparam("more_tokens"), cost_usd=sessions.c.cost_usd + bindparam("more_usd")
 )
 """Adds to the sums of a session."""
 _RECORD_USAGE: Final = usage.insert()
@@ -263,15 +229,15 @@ def apply(
             case OpenSession():
                 session_id = _follow(connection, key, session_id, clock, now_ms=now_ms)
             case SetTitle(title):
-                connection.execute(_RETITLE, {"s": session_id, "new_title": title, "now_ms": now_ms})
+                connection.execute(_SET, {"s": session_id, "title": title, "updated_at_ms": now_ms})
             case Undo(from_seq):
                 undo(connection, session_id, from_seq=from_seq)
             case SetModel(model):
-                connection.execute(_CHOOSE_MODEL, {"s": session_id, "chosen": model, "now_ms": now_ms})
+                connection.execute(_SET, {"s": session_id, "model": model, "updated_at_ms": now_ms})
             case SetProfile(profile):
-                connection.execute(_CHOOSE_PROFILE, {"s": session_id, "chosen": profile, "now_ms": now_ms})
+                connection.execute(_SET, {"s": session_id, "profile": profile, "updated_at_ms": now_ms})
             case SetVoice(is_on):
-                connection.execute(_CHOOSE_VOICE, {"k": str(key), "is_on": is_on})
+                connection.execute(_SET_LANE, {"k": str(key), "is_voiced": is_on})
             case ResumeSession(number):
                 _leave(connection, key, session_id, now_ms=now_ms)
                 reopened: str | None = connection.execute(
@@ -279,13 +245,18 @@ def apply(
                 ).scalar_one_or_none()
                 if reopened is None:
                     raise StoreError(f"{key} has no session {number}")
-                connection.execute(_POINT_LANE, {"k": str(key), "s": reopened})
+                connection.execute(_SET_LANE, {"k": str(key), "session_id": reopened})
                 session_id = reopened
 
 
 def _leave(connection: Connection, key: SessionKey, session_id: str, *, now_ms: int) -> None:
     passages.mark_end(connection, key, session_id, now_ms=now_ms)
-    connection.execute(CLOSE, {"s": session_id, "now_ms": now_ms})
+    close(connection, session_id, now_ms=now_ms)
+
+
+def close(connection: Connection, session_id: str, *, now_ms: int) -> None:
+    """End a session."""
+    connection.execute(_SET, {"s": session_id, "status": SessionStatus.CLOSED.value, "updated_at_ms": now_ms})
 
 
 _IS_IDLE: Final = select(sessions.c.id).where(
@@ -342,24 +313,19 @@ def write_usage(connection: Connection, calls: Sequence[Usage], *, session_id: s
 
 def retitle_untitled(connection: Connection, session_id: str, title: CleanText) -> bool:
     """Set the title unless somebody was faster."""
-    return connection.execute(_RETITLE_UNTITLED, {"s": session_id, "new_title": title}).rowcount == 1
+    return connection.execute(_SET_UNTITLED, {"s": session_id, "title": title}).rowcount == 1
 
 
 _IN_FORCE: Final = (entries.c.session_id == bindparam("s"), ~entries.c.is_undone)
 _FROM: Final = (*_IN_FORCE, entries.c.seq >= bindparam("from_seq"))
 _COUNT: Final = select(func.count()).where(*_FROM, entries.c.kind == EntryKind.MESSAGE.value)
 _UNDO: Final = update(entries).where(*_FROM).values(is_undone=True)
-_FORGET_SIZE: Final = (
-    update(sessions)
-    .where(sessions.c.id == bindparam("s"))
-    .values(message_count=sessions.c.message_count - bindparam("fewer"), prompt_tokens=0, prompt_seq=0)
-)
-"""The provider's count held what is now undone. Tokens and money stay: they were spent."""
+_COUNT_FEWER: Final = _SET.values(message_count=sessions.c.message_count - bindparam("fewer"))
 
 
 def forget_count(connection: Connection, session_id: str) -> None:
     """Forget what the provider counted for the last prompt: the next one begins otherwise."""
-    connection.execute(_FORGET_SIZE, {"s": session_id, "fewer": 0})
+    connection.execute(_SET, {"s": session_id, "prompt_tokens": 0, "prompt_seq": 0})
 
 
 def undo(connection: Connection, session_id: str, *, from_seq: int) -> None:
@@ -367,20 +333,15 @@ def undo(connection: Connection, session_id: str, *, from_seq: int) -> None:
     scope = {"s": session_id, "from_seq": from_seq}
     fewer = connection.execute(_COUNT, scope).scalar_one()
     if connection.execute(_UNDO, scope).rowcount:
-        connection.execute(_FORGET_SIZE, {"s": session_id, "fewer": fewer})
-
-
-_UNCOUNT: Final = (
-    update(sessions)
-    .where(sessions.c.id == bindparam("s"))
-    .values(message_count=sessions.c.message_count - bindparam("fewer"))
-)
+        # The provider's count held what is now undone. Tokens and money stay: they were spent.
+        connection.execute(_COUNT_FEWER, {"s": session_id, "fewer": fewer, "prompt_tokens": 0, "prompt_seq": 0})
 
 
 def count_fewer(connection: Connection, fewer: Mapping[str, int]) -> None:
     """Count so many messages less in these sessions."""
     if fewer:
-        connection.execute(_UNCOUNT, [{"s": session_id, "fewer": fewer[session_id]} for session_id in sorted(fewer)])
+        rows = [{"s": session_id, "fewer": fewer[session_id]} for session_id in sorted(fewer)]
+        connection.execute(_COUNT_FEWER, rows)
 
 
 def to_session(row: Row[Any], *, current_id: str | None, language: str) -> Session:
@@ -432,7 +393,7 @@ class SessionStore(Aggregate):
     @write
     def release_title(self, connection: Connection, session_id: str) -> None:
         """Release the claim: the try is over, with a title or without."""
-        connection.execute(_RELEASE_TITLE, {"s": session_id})
+        connection.execute(_SET, {"s": session_id, "title_claimed_until_ms": 0})
 
     @write
     def apply(self, connection: Connection, key: SessionKey, effects: Sequence[Effect], *, now_ms: int) -> Session:

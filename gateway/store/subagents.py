@@ -172,9 +172,7 @@ _CHARGE: Final = (
     )
 )
 
-_SHOW: Final = (
-    sa.update(sub_tasks).where(sub_tasks.c.id == sa.bindparam("t"), IS_LIVE).values(doing=sa.bindparam("does"))
-)
+_SET_LIVE: Final = sa.update(sub_tasks).where(sub_tasks.c.id == sa.bindparam("t"), IS_LIVE)
 
 
 def _record(
@@ -210,7 +208,7 @@ def _show(connection: Connection, task: SubTask, doing: Doing | None) -> bool:
     """Show what it does. False: that is no news."""
     if doing is None or doing == task.doing or task.state.is_over:
         return False
-    connection.execute(_SHOW, {"t": task.id, "does": from_doing(doing)})
+    connection.execute(_SET_LIVE, {"t": task.id, "doing": from_doing(doing)})
     return True
 
 
@@ -232,20 +230,9 @@ def _charge(connection: Connection, task: SubTask, calls: Sequence[Usage], *, no
 
 
 # --- end
-_END: Final = (
-    sa.update(sub_tasks)
-    .where(sub_tasks.c.id == sa.bindparam("t"), IS_LIVE)
-    .values(
-        state=sa.bindparam("new_state"),
-        reason=sa.bindparam("why"),
-        result=sa.bindparam("answer"),
-        confinement=sa.func.coalesce(sa.bindparam("held_by"), sub_tasks.c.confinement),
-        doing=sa.null(),
-        finished_at_ms=sa.bindparam("now_ms"),
-        updated_at_ms=sa.bindparam("now_ms"),
-    )
-    .returning(sub_tasks)
-)
+_END: Final = _SET_LIVE.values(
+    confinement=sa.func.coalesce(sa.bindparam("held_by"), sub_tasks.c.confinement), doing=sa.null()
+).returning(sub_tasks)
 _ASK_BELOW: Final = (
     sa.update(sub_tasks)
     .where(sub_tasks.c.session_id.in_(sa.select(BELOW.c.id)), IS_LIVE)
@@ -258,16 +245,17 @@ def end(connection: Connection, task_id: str, ending: TaskEnding) -> SubTask | N
     """End a task of a locked lane, unless it is over. What works for it is to end with it: nobody waits any more."""
     ended = {
         "t": task_id,
-        "new_state": ending.state.value,
-        "why": ending.reason,
-        "answer": kept_result(ending.result),
+        "state": ending.state.value,
+        "reason": ending.reason,
+        "result": kept_result(ending.result),
         "held_by": ending.confinement or None,
-        "now_ms": ending.finished_at_ms,
+        "finished_at_ms": ending.finished_at_ms,
+        "updated_at_ms": ending.finished_at_ms,
     }
     row = connection.execute(_END, ended).one_or_none()
     if row is None:
         return None
-    connection.execute(sessions.CLOSE, {"s": row.session_id, "now_ms": ending.finished_at_ms})
+    sessions.close(connection, row.session_id, now_ms=ending.finished_at_ms)
     ask_to_end(connection, [row.session_id])
     board.prune(connection)
     board.changed(connection)

@@ -173,7 +173,7 @@ _HELD: Final = (
     .returning(select(turns.c.session_id).where(turns.c.id == bindparam("t")).scalar_subquery())
 )
 
-_RETELL: Final = update(entries).where(entries.c.message_id == bindparam("m")).values(text=bindparam("words"))
+_RETELL: Final = update(entries).where(entries.c.message_id == bindparam("m"))
 
 # --- commit
 _LEAVE_LANE: Final = (
@@ -601,7 +601,7 @@ class TurnStore(Aggregate):
         if connection.execute(_HELD, {"k": str(key), "f": fence, "t": turn_id}).scalar_one_or_none() is None:
             raise fenced(key, fence)
         if texts:
-            connection.execute(_RETELL, [{"m": message_id, "words": words} for message_id, words in texts.items()])
+            connection.execute(_RETELL, [{"m": message_id, "text": words} for message_id, words in texts.items()])
 
     @read
     def began(self, connection: Connection, key: SessionKey) -> int | None:

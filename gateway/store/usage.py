@@ -239,11 +239,7 @@ def _add(connection: Connection, accounts: Sequence[str], day: int, cost: Amount
 
 
 # --- warnings
-_MARK: Final = (
-    sa.update(spending)
-    .where(spending.c.owner == sa.bindparam("a"), spending.c.day == sa.bindparam("d"))
-    .values(warned=sa.bindparam("words"))
-)
+_MARK: Final = sa.update(spending).where(spending.c.owner == sa.bindparam("a"), spending.c.day == sa.bindparam("d"))
 
 
 class SpendingStore(Aggregate):
@@ -312,7 +308,7 @@ class SpendingStore(Aggregate):
         }
         if due:
             words = " ".join(sorted({*due, *told[str(owner)]}))
-            connection.execute(_MARK, {"a": str(owner), "d": day, "words": words})
+            connection.execute(_MARK, {"a": str(owner), "d": day, "warned": words})
         return due
 
 

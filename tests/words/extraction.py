@@ -16,6 +16,7 @@ NOT_SPOKEN: Final = ("channels/emulators/", "gateway/ops/demo/")
 
 _TABLES: Final = {
     "CommandSpec": {"about": 1, "argument": 2},
+    "_admin_command": {"about": 1, "argument": 2},
     "ProfileRow": {"about": 1},
     "_profile_row": {"about": 1},
     **{error: {"own": 0} for error in ("Declined", "BadRule", "BadLimit", "NoSuchCode", "LockedOut")},

@@ -14,18 +14,16 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from starlette import status
 
-from gateway.access import AccessService, LockedOut, NoSuchCode
-from gateway.clients import CHANNEL, BadClientName, new_client, token_of
+from gateway.access import AccessService, LockedOut
+from gateway.clients import CHANNEL, new_client, token_of
 from gateway.config.access import PlaceProfile, PlaceRoles, PlaceTools
 from gateway.config.limits import Count, PerMinute, Usd
 from gateway.contracts.access import GIVEN, Audience, PlaceRule, place_named
-from gateway.contracts.budgets import NANO_PER_USD, Limited, LimitRule, limited_named, nano_of
-from gateway.contracts.errors import Declined
-from gateway.contracts.ids import SessionKey
+from gateway.contracts.budgets import NANO_PER_USD, LimitRule, limited_named, nano_of
 from gateway.contracts.ports import Clock
 from gateway.contracts.sessions import GrantRole
 from gateway.limits import AUDITED_SHOWN_DEFAULT, AUDITED_SHOWN_MAX, PAIRING_LOCKED_S, PAIRING_TTL_S, REASON_CHARS_MAX
-from gateway.ops.admin.http import ADMIN, PAGE_MAX, owner_of, read, refusals
+from gateway.ops.admin.http import ADMIN, PAGE_MAX, owner_of, refusals
 from gateway.ops.admin.views import ApiView, KeyText, Moment, known_moment, moment
 from gateway.scrub import Scrubber
 from gateway.store.export import PeopleStore
@@ -85,12 +83,12 @@ class ApprovalView(ApiView):
     approved_at: Moment = Field(validation_alias="approved_at_ms")
 
 
-class PlaceView(BaseModel):
+class PlaceView(ApiView):
     """The decision about one place, besides what the configuration says; null where nothing was decided."""
 
-    place: str = Field(description="Such as `telegram:/-100456` or `discord:/987`.")
+    place: KeyText = Field(description="Such as `telegram:/-100456` or `discord:/987`.")
     audience: Audience | None
-    guests: bool | None
+    guests: bool | None = Field(validation_alias="lets_guests")
     tools: Sequence[str] | None
     profile: str | None
     roles: Sequence[str] | None
@@ -124,17 +122,14 @@ def _add_people(router: APIRouter, keeper: AccessService) -> None:
     @router.get("/grants")
     async def grants() -> list[GrantView]:
         """List the decisions about people, oldest first."""
-        return list(map(GrantView.model_validate, await keeper.book.grants()))
+        return list(map(GrantView.of, await keeper.book.grants()))
 
     @router.put("/grants/{key:path}", responses=refusals(409))
     async def grant(key: str, order: GrantOrder) -> GrantView:
         """Give a person a role, or block that person: it counts for the next message."""
         owner = owner_of(key)
-        try:
-            await keeper.grant(owner, order.role, actor=ADMIN, reason=order.reason)
-        except Declined as error:
-            raise HTTPException(status.HTTP_409_CONFLICT, str(error)) from error
-        return next(GrantView.model_validate(found) for found in await keeper.book.grants() if found.key == owner)
+        await keeper.grant(owner, order.role, actor=ADMIN, reason=order.reason)
+        return next(GrantView.of(found) for found in await keeper.book.grants() if found.key == owner)
 
     @router.delete("/grants/{key:path}", status_code=status.HTTP_204_NO_CONTENT, responses=refusals(404))
     async def revoke(key: str) -> None:
@@ -147,7 +142,7 @@ def _add_strangers(router: APIRouter, keeper: AccessService, clock: Clock) -> No
     @router.get("/pairings")
     async def pairings() -> list[PairingView]:
         """List the people who wait to be let in, oldest first."""
-        return list(map(PairingView.model_validate, await keeper.bus.pairings()))
+        return list(map(PairingView.of, await keeper.bus.pairings()))
 
     @router.post("/pairings", responses=refusals(404, 409, 429))
     async def pair(order: PairingOrder, request: Request) -> PairingView:
@@ -156,44 +151,37 @@ def _add_strangers(router: APIRouter, keeper: AccessService, clock: Clock) -> No
         by = f"api:{request.client.host if request.client else ''}"
         try:
             paired = await keeper.pair(order.code, order.role, actor=ADMIN, by=by, taker=clock.new_id())
-        except NoSuchCode as error:
-            raise HTTPException(status.HTTP_404_NOT_FOUND, str(error)) from error
         except LockedOut as error:
             wait = {"Retry-After": str(min(PAIRING_LOCKED_S, math.ceil(error.wait_s)))}
             raise HTTPException(status.HTTP_429_TOO_MANY_REQUESTS, str(error), wait) from error
-        except Declined as error:
-            raise HTTPException(status.HTTP_409_CONFLICT, str(error)) from error
-        return PairingView.model_validate(paired)
+        return PairingView.of(paired)
 
     @router.delete("/pairings/{code}", status_code=status.HTTP_204_NO_CONTENT, responses=refusals(404))
     async def deny(code: str) -> None:
         """Turn down the person who was given a code; 404 for a code that nobody waits with."""
-        try:
-            await keeper.deny(code, actor=ADMIN)
-        except NoSuchCode as error:
-            raise HTTPException(status.HTTP_404_NOT_FOUND, str(error)) from error
+        await keeper.deny(code, actor=ADMIN)
 
 
 def _add_places(router: APIRouter, keeper: AccessService) -> None:
     @router.get("/places")
     async def places() -> list[PlaceView]:
         """List the places whose rules differ from the configuration."""
-        return [place_view(name, rule) for name, rule in (await keeper.book.place_rules()).items()]
+        return [PlaceView.of(rule, place=name) for name, rule in (await keeper.book.place_rules()).items()]
 
     @router.put("/places/{place:path}")
     async def put(place: str, order: PlaceOrder) -> PlaceView:
         """Replace the decision about a place: the people who may speak there count for the next message, tools and
         profile for the next turn."""
-        name = read(place, place_named)
+        name = place_named(place)
         rule = PlaceRule(order.audience, order.guests, order.tools, order.profile, order.roles)
         await keeper.set_place(name, rule, actor=ADMIN)
-        return place_view(name, rule)
+        return PlaceView.of(rule, place=name)
 
     @router.delete("/places/{place:path}", status_code=status.HTTP_204_NO_CONTENT, responses=refusals(404))
     async def reset(place: str) -> None:
         """Reset a place to its configuration and withdraw its approvals: calls that the configuration asks about are
         asked about again; 404 if nothing was decided about it."""
-        if not await keeper.set_place(read(place, place_named), PlaceRule(), actor=ADMIN):
+        if not await keeper.set_place(place_named(place), PlaceRule(), actor=ADMIN):
             raise HTTPException(status.HTTP_404_NOT_FOUND, f"nothing was decided about {place[:80]!r}")
 
 
@@ -201,24 +189,13 @@ def _add_approvals(router: APIRouter, keeper: AccessService) -> None:
     @router.get("/approvals")
     async def approvals() -> list[ApprovalView]:
         """List the tools that admins approved for good, by place."""
-        return list(map(ApprovalView.model_validate, await keeper.book.place_approvals()))
+        return list(map(ApprovalView.of, await keeper.book.place_approvals()))
 
     @router.delete("/approvals/{place:path}", status_code=status.HTTP_204_NO_CONTENT, responses=refusals(404))
     async def ask_again(place: str, tool: str) -> None:
         """Ask about calls of this tool in that place again; 404 if it was not approved for good there."""
-        if not await keeper.ask_again(read(place, place_named), tool, actor=ADMIN):
+        if not await keeper.ask_again(place_named(place), tool, actor=ADMIN):
             raise HTTPException(status.HTTP_404_NOT_FOUND, f"nothing of {tool[:80]!r} was approved for good there")
-
-
-def place_view(place: SessionKey, rule: PlaceRule) -> PlaceView:
-    return PlaceView(
-        place=str(place),
-        audience=rule.audience,
-        guests=rule.lets_guests,
-        tools=rule.tools,
-        profile=rule.profile,
-        roles=rule.roles,
-    )
 
 
 # Limits of a day, and of the pace of messages: shown and changed, on top of the configuration.
@@ -236,14 +213,18 @@ class LimitsOrder(BaseModel):
     messages_per_minute: PerMinute | None = Field(default=None, description="How fast one may write.")
 
 
-class LimitsView(BaseModel):
+def _dollars(nano_usd: int | None) -> float | None:
+    return None if nano_usd is None else nano_usd / NANO_PER_USD
+
+
+class LimitsView(ApiView):
     """The decision about one person or one role; null where nothing was decided, 0 where there is no limit."""
 
-    whom: str = Field(description="A person, such as `telegram:123456789`, or `guest`, `member`, `admin`.")
+    whom: KeyText = Field(description="A person, such as `telegram:123456789`, or `guest`, `member`, `admin`.")
     tokens: int | None
-    usd: float | None
+    usd: Annotated[float | None, BeforeValidator(_dollars)] = Field(validation_alias="nano_usd")
     turns: int | None
-    messages_per_minute: int | None
+    messages_per_minute: int | None = Field(validation_alias="per_minute")
 
 
 def limit_routes(keeper: AccessService) -> APIRouter:
@@ -253,23 +234,20 @@ def limit_routes(keeper: AccessService) -> APIRouter:
     @router.get("")
     async def limits() -> list[LimitsView]:
         """List the limits that differ from the configuration."""
-        return [limits_view(whom, rule) for whom, rule in (await keeper.book.limit_rules()).items()]
+        return [LimitsView.of(rule, whom=whom) for whom, rule in (await keeper.book.limit_rules()).items()]
 
     @router.put("/{whom:path}", responses=refusals(409))
     async def put(whom: str, order: LimitsOrder) -> LimitsView:
         """Replace the decision about a person or a role: it counts for the next message and the next call of a model,
         in every process."""
-        limited, rule = read(whom, limited_named), _rule_of(order)
-        try:
-            await keeper.change_limits(limited, lambda _: rule, actor=ADMIN)
-        except Declined as error:
-            raise HTTPException(status.HTTP_409_CONFLICT, str(error)) from error
-        return limits_view(limited, rule)
+        limited, rule = limited_named(whom), _rule_of(order)
+        await keeper.change_limits(limited, lambda _: rule, actor=ADMIN)
+        return LimitsView.of(rule, whom=limited)
 
     @router.delete("/{whom:path}", status_code=status.HTTP_204_NO_CONTENT, responses=refusals(404))
     async def reset(whom: str) -> None:
         """Reset the limits to the configuration; 404 if nothing was decided."""
-        if not await keeper.change_limits(read(whom, limited_named), lambda _: LimitRule(), actor=ADMIN):
+        if not await keeper.change_limits(limited_named(whom), lambda _: LimitRule(), actor=ADMIN):
             raise HTTPException(status.HTTP_404_NOT_FOUND, f"nothing was decided about the limits of {whom[:80]!r}")
 
     return router
@@ -283,13 +261,13 @@ def _rule_of(order: LimitsOrder) -> LimitRule:
 # Programs that talk to the agent over HTTP.
 
 
-class ClientView(BaseModel):
+class ClientView(ApiView):
     """A program that may talk to the agent, or is blocked."""
 
-    key: str = Field(description="Such as `api:shop-4f2a9c`.")
+    key: KeyText = Field(description="Such as `api:shop-4f2a9c`.")
     role: GrantRole
     granted_by: str = Field(description="Who gave it this role: `cli`, `admin` or the key of an admin.")
-    created_at: datetime = Field(description="When that was.")
+    created_at: Moment = Field(validation_alias="created_at_ms", description="When that was.")
     last_used: datetime | None = Field(description="When it last began or went on with a conversation.")
 
 
@@ -318,7 +296,7 @@ def client_routes(keeper: AccessService, people: PeopleStore, token_key: str) ->
         known = await people.page(words=f"{CHANNEL}:", limit=PAGE_MAX)
         seen = {person.key: person.seen_at_ms for person in known}
         return [
-            ClientView(**dict(GrantView.model_validate(grant)) | {"last_used": known_moment(seen.get(grant.key, 0))})
+            ClientView.of(grant, last_used=known_moment(seen.get(grant.key, 0)))
             for grant in await keeper.book.grants()
             if grant.key.channel == CHANNEL
         ]
@@ -328,11 +306,7 @@ def client_routes(keeper: AccessService, people: PeopleStore, token_key: str) ->
         """Let a program in; the answer has its token, which is not shown again."""
         if order.role not in GIVEN:
             raise HTTPException(status.HTTP_422_UNPROCESSABLE_CONTENT, f"there are {', '.join(GIVEN)}")
-        try:
-            client = new_client(order.name)
-        except BadClientName as error:
-            raise HTTPException(status.HTTP_422_UNPROCESSABLE_CONTENT, str(error)) from error
-        rule = _rule_of(order)
+        client, rule = new_client(order.name), _rule_of(order)
         await keeper.change_limits(client, lambda _: rule, actor=ADMIN)  # first: it is never without them
         await keeper.grant(client, order.role, actor=ADMIN)
         made = NewClientView(key=str(client), role=order.role, token=token_of(token_key, client))
@@ -347,17 +321,6 @@ def client_routes(keeper: AccessService, people: PeopleStore, token_key: str) ->
             raise HTTPException(status.HTTP_404_NOT_FOUND, f"there is no program {key[:80]!r}")
 
     return router
-
-
-def limits_view(whom: Limited, rule: LimitRule) -> LimitsView:
-    """Convert what was decided about limits to the form that the API shows."""
-    return LimitsView(
-        whom=str(whom),
-        tokens=rule.tokens,
-        usd=None if rule.nano_usd is None else rule.nano_usd / NANO_PER_USD,
-        turns=rule.turns,
-        messages_per_minute=rule.per_minute,
-    )
 
 
 # The audit trail: the changes that operators made by the API.
@@ -402,6 +365,6 @@ def audit_routes(book: SubTypeStore, scrubber: Scrubber) -> APIRouter:
         """List the audit trail, newest first; ask again `below` the last `number` for the entries before it. `subject`
         selects one thing, such as `sub-type:code`. Of each actor the last 2,000 lines are kept."""
         about = None if subject is None else scrubber.scrub(subject)
-        return list(map(AuditedView.model_validate, await book.audit(subject=about, below=below, limit=limit)))
+        return list(map(AuditedView.of, await book.audit(subject=about, below=below, limit=limit)))
 
     return router

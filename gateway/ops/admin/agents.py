@@ -52,7 +52,7 @@ class SkillView(BaseModel):
     mistake: str = Field("", description="What is wrong in the file, and in which line; it is left out then.")
 
 
-class SubTypeView(BaseModel):
+class SubTypeView(ApiView):
     """A type of sub-agents, as it is in force."""
 
     name: str
@@ -106,7 +106,7 @@ def agents(
     @router.get("/profiles")
     async def profiles() -> list[ProfileView]:
         """List the built-in profiles, in the order of `/agent`."""
-        return list(map(ProfileView.model_validate, PROFILE_ROWS.values()))
+        return list(map(ProfileView.of, PROFILE_ROWS.values()))
 
     @router.get("/skills", responses=refusals(503))
     async def skill_files() -> list[SkillView]:
@@ -206,13 +206,5 @@ class _Catalog:
 
 
 def _view(row: SubTypeRow, change: SubTypeChange) -> SubTypeView:
-    changed = row.changed(change)
-    return SubTypeView(
-        name=row.name,
-        label=changed.label,
-        description=changed.description,
-        tools=list(changed.tools),
-        rounds_max=changed.rounds_max,
-        prompt=changed.prompt,
-        changed=[field for field in _FIELDS if getattr(change, field) is not None],
-    )
+    fields_changed = [field for field in _FIELDS if getattr(change, field) is not None]
+    return SubTypeView.of(row.changed(change), changed=fields_changed)

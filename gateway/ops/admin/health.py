@@ -30,7 +30,7 @@ from gateway.contracts.errors import BusError, StoreError
 from gateway.contracts.ports import Clock, CountedSpan, ModelFault, ModelTrouble, QueueFigures
 from gateway.contracts.sessions import UsagePurpose
 from gateway.limits import LOG_LINES_KEPT, TALLY_SLOT_S
-from gateway.ops.admin.views import ApiView, Moment, QueueMomentView, QueueView, Readiness, moment, queue_view
+from gateway.ops.admin.views import ApiView, Moment, QueueMomentView, QueueView, Readiness, moment
 from gateway.scrub import Scrubber
 from gateway.store import Store
 from gateway.telemetry.metrics import (
@@ -456,7 +456,7 @@ def overview_routes(health: Health) -> APIRouter:
         return OverviewView(
             at=moment(now_ms),
             **dict(readiness),
-            queue=None if figures is None else queue_view(figures, now_ms=now_ms),
+            queue=None if figures is None else QueueView.of(figures, at=moment(now_ms)),
             per_minute=counted(recent, TURNS) / max((now_ms - since_ms) / 60_000, 1),
             p50_ms=quantile_ms(hour, ANSWER_SECONDS, 0.5),
             p95_ms=quantile_ms(hour, ANSWER_SECONDS, 0.95),
@@ -464,7 +464,7 @@ def overview_routes(health: Health) -> APIRouter:
             model_errors=calls - counted(hour, MODEL_OUTCOMES, None, _ANSWERED),
             cost_today=sum(each.cost_usd for each in today.values()),
             tokens_today=sum(each.tokens for each in today.values()),
-            waited=list(map(QueueMomentView.model_validate, await _known(health.bus.queue_past(), ()))),
+            waited=list(map(QueueMomentView.of, await _known(health.bus.queue_past(), ()))),
             past=list(map(_span_view, past)),
             hours=[
                 HourView(at=moment(at_ms), cost=found.cost_usd, tokens=found.tokens) for at_ms, found in by_hour.items()
@@ -485,7 +485,7 @@ def overview_routes(health: Health) -> APIRouter:
             for line in await health.bus.log_lines(LOG_LINES_KEPT if words or least else limit)
             if words in line.text.lower() and _LEVELS.get(line.level, 0) >= least
         )
-        return list(map(LogLineView.model_validate, islice(found, limit)))
+        return list(map(LogLineView.of, islice(found, limit)))
 
     @router.get("/api/v1/settings")
     async def settings() -> list[SettingView]:

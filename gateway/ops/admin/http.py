@@ -7,8 +7,8 @@ text that was sent. The refusals of a route are in its documentation (`refusals`
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable
-from typing import Annotated, Any, Final, TypeVar
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
 from urllib.parse import urlencode, urlsplit
 
 from fastapi import FastAPI, Query, Request
@@ -19,7 +19,9 @@ from starlette import status
 from starlette.exceptions import HTTPException
 from starlette.status import HTTP_401_UNAUTHORIZED
 
-from gateway.contracts.errors import BadSessionKey, BusError, ConfigError, StoreError
+from gateway.access import NoSuchCode
+from gateway.clients import BadClientName
+from gateway.contracts.errors import BadSessionKey, BusError, ConfigError, Declined, StoreError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import each_text
 from gateway.contracts.ports import Clock
@@ -61,6 +63,17 @@ def clean_json(scrubber: Scrubber) -> type[JSONResponse]:
     return CleanJson
 
 
+_ERRORS: Final[Mapping[type[Exception], int]] = {
+    BadSessionKey: status.HTTP_422_UNPROCESSABLE_CONTENT,
+    BadClientName: status.HTTP_422_UNPROCESSABLE_CONTENT,
+    NoSuchCode: status.HTTP_404_NOT_FOUND,
+    Declined: status.HTTP_409_CONFLICT,
+    BusError: status.HTTP_503_SERVICE_UNAVAILABLE,
+    StoreError: status.HTTP_503_SERVICE_UNAVAILABLE,
+}
+"""How errors of ours are answered; what they say is the reason."""
+
+
 def refuse_in(app: FastAPI, answer: type[JSONResponse]) -> None:
     """Turn every refusal of `app` into such an answer."""
 
@@ -73,13 +86,10 @@ def refuse_in(app: FastAPI, answer: type[JSONResponse]) -> None:
         told = [{"where": list(problem["loc"]), "problem": _in_words(problem["msg"])} for problem in error.errors()]
         return answer({"detail": told}, status.HTTP_422_UNPROCESSABLE_CONTENT)
 
-    async def unavailable(_request: Request, error: Exception) -> JSONResponse:
-        return answer({"detail": str(error)}, status.HTTP_503_SERVICE_UNAVAILABLE)
-
     app.add_exception_handler(HTTPException, refused)
     app.add_exception_handler(RequestValidationError, malformed)
-    app.add_exception_handler(BusError, unavailable)
-    app.add_exception_handler(StoreError, unavailable)
+    for kind, code in _ERRORS.items():
+        app.add_exception_handler(kind, lambda _, error, code=code: answer({"detail": str(error)}, code))
 
 
 def no_nul(request: Request) -> None:
@@ -98,8 +108,6 @@ def _in_words(problem: str) -> str:
 # Parameters that several routes share: session keys, lengths of lists; and the actor of their changes.
 
 
-_Read = TypeVar("_Read")
-
 ADMIN: Final = "admin"
 """The holder of the admin token: the API knows no other names."""
 
@@ -109,22 +117,9 @@ PAGE_DEFAULT: Final = 50
 Limit = Annotated[int, Query(ge=1, le=PAGE_MAX)]
 
 
-def read(text: str, parse: Callable[[str], _Read]) -> _Read:
-    """Parse a name in a request. Raises 422 for an invalid one."""
-    try:
-        return parse(text)
-    except BadSessionKey as error:
-        raise HTTPException(status.HTTP_422_UNPROCESSABLE_CONTENT, str(error)) from error
-
-
-def key_of(text: str) -> SessionKey:
-    """Parse a session key. Raises 422."""
-    return read(text, SessionKey.parse)
-
-
 def owner_of(text: str) -> SessionKey:
-    """Return the person, or the shared place, that a session key belongs to. Raises 422."""
-    return key_of(text).owner
+    """Return the person, or the shared place, that a session key belongs to. Raises `BadSessionKey`."""
+    return SessionKey.parse(text).owner
 
 
 # Who may use the operator's port: scripts with the admin token, and browsers that signed in with it. There is no way to

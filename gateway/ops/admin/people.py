@@ -6,13 +6,13 @@ import asyncio
 import shutil
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, HTTPException, Query
 from fastapi.responses import Response
-from pydantic import AliasPath, BaseModel, BeforeValidator, Field
+from pydantic import BaseModel, Field
 from starlette import status
 
 from gateway.access import AccessService
@@ -23,11 +23,11 @@ from gateway.contracts.access import KnownPerson
 from gateway.contracts.budgets import Period, UsageSum, day_begins_ms, day_of
 from gateway.contracts.ids import WORKSPACES, SessionKey, folder_name
 from gateway.contracts.ports import Clock
-from gateway.contracts.sessions import GrantRole, Schedule
+from gateway.contracts.sessions import GrantRole
 from gateway.limits import ERASE_PATIENCE_S
-from gateway.ops.admin.access import LimitsView, limits_view
+from gateway.ops.admin.access import LimitsView
 from gateway.ops.admin.http import ADMIN, PAGE_DEFAULT, Limit, owner_of, refusals
-from gateway.ops.admin.views import ApiView, Erased, KeyText, Moment, known_moment, moment
+from gateway.ops.admin.views import ApiView, Erased, KeyText, KnownMoment, Moment, moment
 from gateway.scrub import Scrubber
 from gateway.store import Store
 from gateway.store.accounts import LinkStore
@@ -42,13 +42,13 @@ USAGE_DAYS: Final = 30
 """The days of usage that are shown with a person."""
 
 
-class KnownPersonView(BaseModel):
+class KnownPersonView(ApiView):
     """Somebody who has spoken, or was decided about; or a shared place."""
 
-    key: str = Field(description="The person, such as `telegram:123456789`, or a shared place.")
+    key: KeyText = Field(description="The person, such as `telegram:123456789`, or a shared place.")
     name: str = Field(description="What the person calls himself; empty where it is not known.")
     role: GrantRole | None = Field(description="Null for a stranger.")
-    last_seen: datetime | None
+    last_seen: KnownMoment = Field(validation_alias="seen_at_ms")
     lanes: int = Field(description="Places in which the person has a conversation.")
     turns: int = Field(description="That called a model, in the last 30 days.")
     tokens: int = Field(description="Likewise.")
@@ -76,21 +76,19 @@ def known_people(store: Store, keeper: AccessService, figures: Operator, lanes: 
     """Build the routes that read below /api/v1/people."""
     router = APIRouter(prefix="/api/v1/people", tags=["users"])
 
-    async def views(found: Sequence[KnownPerson], names: Mapping[SessionKey, str]) -> list[KnownPersonView]:
+    async def told(found: Sequence[KnownPerson], names: Mapping[SessionKey, str]) -> list[dict[str, Any]]:
+        """Return, for each of these people, what their views say that is not known with the person."""
         today = day_of(clock.now_ms())
         span = Period(day_begins_ms(today + 1 - USAGE_DAYS), day_begins_ms(today + 1))
         spent = await store.usage.of_some([person.key for person in found], span)
         return [
-            KnownPersonView(
-                key=str(person.key),
-                name=names.get(person.key, ""),
-                role=keeper.role_of(person.key, person.granted),
-                last_seen=known_moment(person.seen_at_ms),
-                lanes=person.lanes,
-                turns=sums.turns,
-                tokens=sums.tokens,
-                cost=sums.cost_usd,
-            )
+            {
+                "name": names.get(person.key, ""),
+                "role": keeper.role_of(person.key, person.granted),
+                "turns": sums.turns,
+                "tokens": sums.tokens,
+                "cost": sums.cost_usd,
+            }
             for person in found
             for sums in (spent.get(person.key, UsageSum()),)
         ]
@@ -104,7 +102,8 @@ def known_people(store: Store, keeper: AccessService, figures: Operator, lanes: 
         """List who has spoken or was decided about, last seen first."""
         names = await figures.names()
         called = [key for key, name in names.items() if q.strip() and q.strip().lower() in name.lower()]
-        return await views(await store.people.page(words=q, owners=called, limit=limit, offset=offset), names)
+        found = await store.people.page(words=q, owners=called, limit=limit, offset=offset)
+        return [KnownPersonView.of(each, **more) for each, more in zip(found, await told(found, names), strict=True)]
 
     @router.get("/{key:path}", responses=refusals(404))
     async def person(key: str) -> WholePersonView:
@@ -115,16 +114,17 @@ def known_people(store: Store, keeper: AccessService, figures: Operator, lanes: 
         known = [each for each in found if each.key == owner]
         if not known:
             raise HTTPException(status.HTTP_404_NOT_FOUND, f"nobody is known as {str(owner)[:80]!r}")
-        (view,) = await views(known, await figures.names())
+        (more,) = await told(known, await figures.names())
         reasons = [str(each.reason) for each in await keeper.book.grants() if each.key == owner]
         keys = await store.people.keys(owner)
         depths = [(each, await lanes.depth(each)) for each in keys]
         rule = (await keeper.book.limit_rules()).get(owner)
-        return WholePersonView(
-            **dict(view),
+        return WholePersonView.of(
+            known[0],
+            **more,
             accounts=sorted(map(str, await store.links.ends_of(owner))),
             places=[LaneView(key=str(each), waiting=waiting, running=runs) for each, (waiting, runs) in depths],
-            limits=None if rule is None else limits_view(owner, rule),
+            limits=None if rule is None else LimitsView.of(rule, whom=owner),
             reason="".join(reasons),
         )
 
@@ -218,19 +218,19 @@ def _erase_files(workspaces: Path, keys: Iterable[SessionKey]) -> int:
 Number = Annotated[int, Query(ge=1, le=2**53)]
 
 
-class ScheduleView(BaseModel):
+class ScheduleView(ApiView):
     """A reminder or a task that is still to come."""
 
     number: int = Field(description="What its owner calls it.")
-    owner: str
+    owner: KeyText
     name: str = Field(description="What the owner calls himself; empty where it is not known.")
-    key: str = Field(description="The lane it goes to.")
+    key: KeyText = Field(description="The lane it goes to.")
     kind: str = Field(description="`reminder`, `task` or `heartbeat`.")
     text: str
     recurrence: str = Field(description="Empty: it happens once.")
     zone: str = Field(description="The time zone whose clock the rule reads.")
-    next_due: datetime
-    created_at: datetime
+    next_due: Moment = Field(validation_alias="next_due_ms")
+    created_at: Moment = Field(validation_alias="created_at_ms")
 
 
 class FactView(ApiView):
@@ -254,7 +254,7 @@ def personal_data_routes(store: Store, bus: Operator) -> APIRouter:
         """List what is still to come, what is due first in front; `key` selects one person's."""
         found = await store.schedules.coming(owner_of(key) if key else None, limit=limit)
         names = await bus.names()
-        return [_schedule_view(each, names) for each in found]
+        return [ScheduleView.of(each, name=names.get(each.owner, "")) for each in found]
 
     @router.delete("/schedules/{key:path}", status_code=status.HTTP_204_NO_CONTENT, responses=refusals(404))
     async def cancel(key: str, number: Number) -> None:
@@ -268,7 +268,7 @@ def personal_data_routes(store: Store, bus: Operator) -> APIRouter:
     async def memory(key: str, q: str = "", limit: Limit = PAGE_DEFAULT) -> list[FactView]:
         """List what is remembered of a person, wherever it was learned: what has to do with `q`, or the newest."""
         found = await store.memories.recall(owner_of(key), q, limit=limit)
-        return list(map(FactView.model_validate, found))
+        return list(map(FactView.of, found))
 
     @router.delete("/memory/{key:path}", status_code=status.HTTP_204_NO_CONTENT, responses=refusals(404))
     async def forget(key: str, number: Number) -> None:
@@ -279,21 +279,6 @@ def personal_data_routes(store: Store, bus: Operator) -> APIRouter:
         await store.audit.note(ADMIN, "memory.forget", f"user:{owner}", {"number": number})
 
     return router
-
-
-def _schedule_view(schedule: Schedule, names: Mapping[SessionKey, str]) -> ScheduleView:
-    return ScheduleView(
-        number=schedule.number,
-        owner=str(schedule.owner),
-        name=names.get(schedule.owner, ""),
-        key=str(schedule.key),
-        kind=schedule.kind.value,
-        text=schedule.text,
-        recurrence=schedule.recurrence,
-        zone=schedule.zone,
-        next_due=moment(schedule.next_due_ms),
-        created_at=moment(schedule.created_at_ms),
-    )
 
 
 # Accounts that belong to one person: shown, and unlinked.
@@ -337,23 +322,17 @@ _DAYS_MAX: Final = 366
 _DAYS_DEFAULT: Final = 30
 
 
-def _of_sum(name: str, description: str | None = None) -> Any:
-    return Field(validation_alias=AliasPath("sum", name), description=description)
-
-
 class UsageView(ApiView):
     """The cost of one user's model calls on one UTC day, whatever they were for."""
 
-    key: KeyText = Field(
-        validation_alias="owner", description="The user, such as `telegram:123456789`, or a shared place."
-    )
-    day: Annotated[date, BeforeValidator(lambda day: moment(day_begins_ms(day)).date())]
-    calls: int = _of_sum("calls")
-    turns: int = _of_sum("turns", "Turns that called a model.")
-    prompt_tokens: int = _of_sum("prompt_tokens", "Tokens in, cached ones included.")
-    completion_tokens: int = _of_sum("completion_tokens")
-    cached_tokens: int = _of_sum("cached_tokens", "Tokens in that came from the provider's prompt cache.")
-    cost: float = _of_sum("cost_usd", "US dollars.")
+    key: KeyText = Field(description="The user, such as `telegram:123456789`, or a shared place.")
+    day: date
+    calls: int
+    turns: int = Field(description="Turns that called a model.")
+    prompt_tokens: int = Field(description="Tokens in, cached ones included.")
+    completion_tokens: int
+    cached_tokens: int = Field(description="Tokens in that came from the provider's prompt cache.")
+    cost: float = Field(validation_alias="cost_usd", description="US dollars.")
 
 
 def usage_routes(book: UsageStore, clock: Clock) -> APIRouter:
@@ -371,6 +350,7 @@ def usage_routes(book: UsageStore, clock: Clock) -> APIRouter:
         today = day_of(clock.now_ms())
         span = Period(day_begins_ms(today + 1 - days), day_begins_ms(today + 1))
         owner = owner_of(key) if key else None
-        return list(map(UsageView.model_validate, await book.by_day(owner, span, limit=limit, offset=offset)))
+        found = await book.by_day(owner, span, limit=limit, offset=offset)
+        return [UsageView.of(each.sum, key=each.owner, day=moment(day_begins_ms(each.day)).date()) for each in found]
 
     return router

@@ -24,7 +24,7 @@ from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.ports import Clock, Verdict
 from gateway.contracts.sessions import Session
 from gateway.ops.admin import views
-from gateway.ops.admin.http import ADMIN, PAGE_DEFAULT, Limit, key_of, owner_of, refusals
+from gateway.ops.admin.http import ADMIN, PAGE_DEFAULT, Limit, owner_of, refusals
 from gateway.ops.admin.trace import hops_of, nothing_known
 from gateway.scrub import Scrubber
 from gateway.store import Store
@@ -132,7 +132,7 @@ def conversations(store: Store, bus: Operator) -> APIRouter:
             cost_min,
         )
         found = await store.sessions.page(
-            key=key_of(key) if key else None,
+            key=SessionKey.parse(key) if key else None,
             parent_session_id=parent_session_id,
             channel=channel,
             limit=limit,
@@ -160,7 +160,7 @@ def conversations(store: Store, bus: Operator) -> APIRouter:
         9007199254740992."""
         session = await _wanted(store, session_id)
         entries = await store.transcript.page(session.id, after_seq=after_seq, before_seq=before_seq, limit=limit)
-        return list(map(views.MessageView.model_validate, entries))
+        return list(map(views.MessageView.of, entries))
 
     return router
 
@@ -272,7 +272,7 @@ async def session_views(
 async def _wanted(store: Store, session_id: str) -> Session:
     session = await store.sessions.by_id(session_id)
     if session is None:
-        raise HTTPException(status.HTTP_404_NOT_FOUND, f"there is no session {session_id[:80]!r}")
+        raise _unknown(session_id)
     return session
 
 
@@ -291,9 +291,8 @@ def families(store: Store, clock: Clock) -> APIRouter:
     async def children(session_id: SessionId) -> list[views.SessionView]:
         """List the sessions of the sub-agents that work, or worked, for this one directly, oldest first; of more than
         1,000 the newest. 404 for an unknown session; an empty list for one without sub-agents."""
-        if await store.sessions.by_id(session_id) is None:
-            raise _unknown(session_id)
-        return await session_views(book, await book.children(session_id), {})
+        session = await _wanted(store, session_id)
+        return await session_views(book, await book.children(session.id), {})
 
     @router.get("/{session_id}/tree", responses=refusals(404))
     async def tree(session_id: SessionId) -> views.SessionTree:
@@ -321,12 +320,12 @@ def deliveries(store: Store, bus: Operator, clock: Clock) -> APIRouter:
     @router.get("/queue")
     async def queue() -> views.QueueView:
         """Show how much waits, and for how long."""
-        return views.queue_view(await bus.figures(), now_ms=clock.now_ms())
+        return views.QueueView.of(await bus.figures(), at=views.moment(clock.now_ms()))
 
     @router.get("/queue/past")
     async def past() -> list[views.QueueMomentView]:
         """Show how much waited in the last ten minutes, oldest first, every five seconds."""
-        return list(map(views.QueueMomentView.model_validate, await bus.queue_past()))
+        return list(map(views.QueueMomentView.of, await bus.queue_past()))
 
     @router.get("/trace/{id:path}", responses=refusals(404))
     async def trace(id: str) -> list[views.HopView]:
@@ -335,13 +334,13 @@ def deliveries(store: Store, bus: Operator, clock: Clock) -> APIRouter:
         hops = await hops_of(id, store, bus)
         if not hops:
             raise HTTPException(status.HTTP_404_NOT_FOUND, nothing_known(id))
-        return list(map(views.HopView.model_validate, hops))
+        return list(map(views.HopView.of, hops))
 
     @router.get("/deliveries")
     async def recent(limit: Limit = PAGE_DEFAULT, key: str | None = None) -> list[views.DeliveryView]:
         """List how far the newest replies came, newest first; `key` shows those of one session key."""
-        found = await store.outbox.recent(key_of(key) if key else None, limit=limit)
-        return list(map(views.DeliveryView.model_validate, found))
+        found = await store.outbox.recent(SessionKey.parse(key) if key else None, limit=limit)
+        return list(map(views.DeliveryView.of, found))
 
     @router.get("/dead-letters")
     async def dead(limit: Limit = PAGE_DEFAULT) -> list[views.DeadLetterView]:

@@ -144,7 +144,7 @@ def tasks(book: TaskStore, feed: BoardFeed, clock: Clock) -> APIRouter:
     @router.get("/types")
     async def types() -> list[views.TypeRecordView]:
         """Show the record of each type, as far as the board goes back."""
-        return list(map(views.TypeRecordView.model_validate, await book.records()))
+        return list(map(views.TypeRecordView.of, await book.records()))
 
     _add_events(router, feed)  # before the ids: none is called so
 

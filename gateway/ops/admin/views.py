@@ -6,11 +6,11 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Final
+from typing import Annotated, Final, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from gateway.contracts.ports import DeadLetter, QueueFigures
+from gateway.contracts.ports import DeadLetter
 from gateway.contracts.profiles import DELEGATING
 from gateway.contracts.sessions import Session
 from gateway.contracts.subagents import Doing, Occupation, SubTask
@@ -31,34 +31,41 @@ def known_moment(at_ms: int) -> datetime | None:
 
 Moment = Annotated[datetime, BeforeValidator(moment)]
 """A time that is milliseconds in the value of ours."""
+KnownMoment = Annotated[datetime | None, BeforeValidator(known_moment)]
 KeyText = Annotated[str, BeforeValidator(str)]
 
 
 class ApiView(BaseModel):
-    """A value of ours as the API shows it: `model_validate` reads its attributes. A `validation_alias` says which one,
-    where the API has another name for it."""
+    """A value of ours as the API shows it. A `validation_alias` names the attribute that a field is read of, where the
+    API has another name for it."""
 
-    model_config = ConfigDict(from_attributes=True)
+    model_config = ConfigDict(from_attributes=True, populate_by_name=True)
+
+    @classmethod
+    def of(cls, value: object, **more: object) -> Self:
+        """Show a value of ours by its attributes, but for those fields that are given besides."""
+        aliases = {name: str(field.validation_alias or name) for name, field in cls.model_fields.items()}
+        return cls.model_validate({name: getattr(value, aliases[name]) for name in aliases.keys() - more} | more)
 
 
-class SessionView(BaseModel):
+class SessionView(ApiView):
     """One conversation."""
 
     id: str
-    key: str = Field(description="The session key, such as `telegram:123456789`.")
-    owner: str = Field(description="The person, or the shared place, that the key belongs to.")
+    key: KeyText = Field(description="The session key, such as `telegram:123456789`.")
+    owner: KeyText = Field(description="The person, or the shared place, that the key belongs to.")
     name: str = Field(description="What the person calls himself; empty where it is not known.")
     title: str
     channel: str = Field(description="The platform, or `subagent:<type>` for the session of a sub-agent.")
     status: str = Field(description="`active` or `closed`.")
     is_current: bool = Field(description="True when the key's next message belongs to this session.")
     parent_session_id: str | None = Field(description="Of a sub-agent: the session it works for.")
-    created_at: datetime
-    updated_at: datetime
+    created_at: Moment = Field(validation_alias="created_at_ms")
+    updated_at: Moment = Field(validation_alias="updated_at_ms")
     message_count: int
     children_count: int = Field(description="Sub-agents that work, or worked, for it directly.")
     tokens: int = Field(description="Of its own model calls and of those of the sub-agents below it.")
-    cost: float = Field(description="US dollars, likewise.")
+    cost: float = Field(validation_alias="cost_usd", description="US dollars, likewise.")
 
 
 class ToolCallView(ApiView):
@@ -91,19 +98,23 @@ class MessageView(ApiView):
     created_at: Moment = Field(validation_alias="created_at_ms")
 
 
-class QueueView(BaseModel):
+class QueueView(ApiView):
     """The queue at this moment."""
 
     at: datetime
-    messages: int = Field(description="What waits for an answer, running turns included.")
+    messages: int = Field(validation_alias="queued", description="What waits for an answer, running turns included.")
     oldest_wait_ms: int = Field(description="How long the oldest has waited, of the lanes that are next.")
-    lanes_ready: int
-    lanes_running: int
-    lanes_delayed: int
+    lanes_ready: int = Field(validation_alias="ready")
+    lanes_running: int = Field(validation_alias="running")
+    lanes_delayed: int = Field(validation_alias="delayed")
     dead_letters: int
-    agent_processes: int
-    replies_unsent: dict[str, int] = Field(description="Committed replies on their way, by channel.")
-    channels: dict[str, str] = Field(description="The state of each channel, such as `connected`.")
+    agent_processes: int = Field(validation_alias="workers_alive")
+    replies_unsent: dict[str, int] = Field(
+        validation_alias="outbound_pending", description="Committed replies on their way, by channel."
+    )
+    channels: dict[str, str] = Field(
+        validation_alias="channels_connected", description="The state of each channel, such as `connected`."
+    )
 
 
 class QueueMomentView(ApiView):
@@ -117,9 +128,7 @@ class QueueMomentView(ApiView):
 class HopView(ApiView):
     """Something that happened to a message on its way."""
 
-    at: Annotated[datetime | None, BeforeValidator(known_moment)] = Field(
-        validation_alias="at_ms", description="Null when only that it happened is known."
-    )
+    at: KnownMoment = Field(validation_alias="at_ms", description="Null when only that it happened is known.")
     name: str
     detail: str
 
@@ -139,16 +148,16 @@ class DeliveryView(ApiView):
     updated_at: Moment = Field(validation_alias="updated_at_ms")
 
 
-class DeadLetterView(BaseModel):
+class DeadLetterView(ApiView):
     """A message that was given up."""
 
-    id: str
-    died_at: datetime
+    id: str = Field(validation_alias="entry_id")
+    died_at: Moment = Field(validation_alias="died_at_ms")
     reason: str
     attempts: int
     error: str
     message_id: str = Field(description="Empty for what is no inbound message.")
-    key: str
+    key: KeyText
     text: str
 
 
@@ -200,56 +209,20 @@ def checked_channel(channel: str) -> str:
     return channel
 
 
-def queue_view(figures: QueueFigures, *, now_ms: int) -> QueueView:
-    """Convert the queue to the form that the API shows."""
-    return QueueView(
-        at=moment(now_ms),
-        messages=figures.queued,
-        oldest_wait_ms=figures.oldest_wait_ms,
-        lanes_ready=figures.ready,
-        lanes_running=figures.running,
-        lanes_delayed=figures.delayed,
-        dead_letters=figures.dead_letters,
-        agent_processes=figures.workers_alive,
-        replies_unsent=figures.outbound_pending,
-        channels=figures.channels_connected,
-    )
-
-
 def session_view(session: Session, *, children_count: int, name: str = "") -> SessionView:
     """Convert a session to the form that the API shows."""
-    return SessionView(
-        id=session.id,
-        key=str(session.key),
-        owner=str(session.key.owner),
-        name=name,
-        title=session.title,
-        channel=session.channel or session.key.platform,
-        status=session.status.value,
-        is_current=session.is_current,
-        parent_session_id=session.parent_session_id,
-        created_at=moment(session.created_at_ms),
-        updated_at=moment(session.updated_at_ms),
-        message_count=session.message_count,
-        children_count=children_count,
-        tokens=session.tokens,
-        cost=session.cost_usd,
-    )
+    return SessionView.of(session, **_said_of(session), children_count=children_count, name=name)
+
+
+def _said_of(session: Session) -> dict[str, object]:
+    return {"owner": session.key.owner, "channel": session.channel or session.key.platform}
 
 
 def dead_letter_view(letter: DeadLetter) -> DeadLetterView:
     """Convert a dead letter to the form that the API shows."""
     message = letter.message
-    return DeadLetterView(
-        id=letter.entry_id,
-        died_at=moment(letter.died_at_ms),
-        reason=letter.reason,
-        attempts=letter.attempts,
-        error=letter.error,
-        message_id=message.id if message else "",
-        key=str(message.key) if message else "",
-        text=message.text if message else "",
-    )
+    id_, key, text = (message.id, message.key, message.text) if message else ("", "", "")
+    return DeadLetterView.of(letter, message_id=id_, key=key, text=text)
 
 
 # The task board as the API shows it. Pure.
@@ -266,30 +239,30 @@ class DoingView(BaseModel):
     sub_agents: int = Field(description="How many live ones work for it.")
 
 
-class TaskView(BaseModel):
+class TaskView(ApiView):
     """One sub-agent at work, or over."""
 
     id: str
     state: str = Field(description="`queued`, `running`, `completed`, `failed`, `cancelled` or `timed_out`.")
-    type: str = Field(description="Its row in the catalog, such as `explore`.")
+    type: str = Field(validation_alias="sub_type", description="Its row in the catalog, such as `explore`.")
     label: str = Field(description="A few words: what it does.")
     mode: str = Field(description="`inline`: its parent waits for it; `background`: it outlives the turn.")
     depth: int = Field(description="1 for a sub-agent of a conversation, 2 for a sub-agent of such a one.")
-    key: str = Field(description="Whose it is: the session key, such as `telegram:123456789`.")
+    key: KeyText = Field(description="Whose it is: the session key, such as `telegram:123456789`.")
     session_id: str = Field(description="Its own session.")
     parent_session_id: str = Field(description="The session it works for.")
     parent_task_id: str | None = Field(description="The sub-agent it works for, if it is one of such a one.")
     turn_id: str
-    created_at: datetime
-    started_at: datetime | None
-    finished_at: datetime | None
+    created_at: Moment = Field(validation_alias="created_at_ms")
+    started_at: KnownMoment = Field(validation_alias="started_at_ms")
+    finished_at: KnownMoment = Field(validation_alias="finished_at_ms")
     duration_ms: int = Field(description="From its start to its end; so far, while it runs.")
     tokens: int = Field(description="In and out, those of its own sub-agents included.")
-    cost: float = Field(description="US dollars, likewise.")
+    cost: float = Field(validation_alias="cost_usd", description="US dollars, likewise.")
     reason: str = Field(description="The code of why it did not complete, such as `worker_lost`; empty if it did.")
     why: str = Field(description="The same in words, for people.")
     confinement: str = Field(description="What held its process.")
-    worker: str = Field(description="The agent process that ran it.")
+    worker: str = Field(validation_alias="worker_id", description="The agent process that ran it.")
     doing: DoingView | None = Field(description="What it does now; null unless it runs.")
 
 
@@ -323,35 +296,18 @@ class BoardRevision(BaseModel):
 def task_views(tasks: Iterable[SubTask], *, beside: Sequence[SubTask], now_ms: int) -> list[TaskView]:
     """Convert tasks to the form that the API shows. `beside` are all that may work for them."""
     live = Counter(task.parent_task_id for task in beside if not task.state.is_over)
-    return [_task_view(task, live_below=live[task.id], now_ms=now_ms) for task in tasks]
+    return [TaskView.of(task, **_worked_out(task, live_below=live[task.id], now_ms=now_ms)) for task in tasks]
 
 
-def _task_view(task: SubTask, *, live_below: int, now_ms: int) -> TaskView:
+def _worked_out(task: SubTask, *, live_below: int, now_ms: int) -> dict[str, object]:
+    """Return the fields of a view that are no field of a task."""
     runs_since_ms = task.started_at_ms if task.started_at_ms and not task.state.is_over else 0
-    return TaskView(
-        id=task.id,
-        state=task.state.value,
-        type=task.sub_type,
-        label=task.label,
-        mode=task.mode.value,
-        depth=task.depth,
-        key=str(task.key),
-        session_id=task.session_id,
-        parent_session_id=task.parent_session_id,
-        parent_task_id=task.parent_task_id or None,
-        turn_id=task.turn_id,
-        created_at=moment(task.created_at_ms),
-        started_at=known_moment(task.started_at_ms),
-        finished_at=known_moment(task.finished_at_ms),
-        duration_ms=max(now_ms - runs_since_ms, 0) if runs_since_ms else task.duration_ms,
-        tokens=task.tokens,
-        cost=task.cost_usd,
-        reason=task.reason,
-        why=in_words(task.reason),
-        confinement=task.confinement,
-        worker=task.worker_id,
-        doing=None if task.doing is None else _doing_view(task.doing, live_below),
-    )
+    return {
+        "parent_task_id": task.parent_task_id or None,
+        "duration_ms": max(now_ms - runs_since_ms, 0) if runs_since_ms else task.duration_ms,
+        "why": in_words(task.reason),
+        "doing": None if task.doing is None else _doing_view(task.doing, live_below),
+    }
 
 
 def _doing_view(doing: Doing, live_below: int) -> DoingView:
@@ -363,8 +319,8 @@ def _doing_view(doing: Doing, live_below: int) -> DoingView:
 
 def whole_task_view(task: SubTask, *, below: Sequence[SubTask], now_ms: int) -> WholeTaskView:
     """Convert one task, with its prompt and its result. `below` are those that work for it."""
-    (view,) = task_views([task], beside=below, now_ms=now_ms)
-    return WholeTaskView(**dict(view), prompt=task.prompt, result=task.result)
+    live_below = sum(each.parent_task_id == task.id and not each.state.is_over for each in below)
+    return WholeTaskView.of(task, **_worked_out(task, live_below=live_below, now_ms=now_ms))
 
 
 # A session with its sub-agents, as the API and the command line show it. Pure.
@@ -394,4 +350,5 @@ def nested(family: Sequence[Session], tasks: Sequence[SubTask], *, now_ms: int) 
 
 
 def _node(session: Session, task: TaskView | None, *, depth: int) -> SessionTree:
-    return SessionTree(**dict(session_view(session, children_count=0)), depth=depth, task=task, children=[])
+    seen = {**_said_of(session), "children_count": 0, "name": ""}
+    return SessionTree.of(session, **seen, depth=depth, task=task, children=[])

@@ -224,10 +224,10 @@ async def _documented(keeper: AccessService) -> None:
 
     book = keeper.book
     lists: dict[str, Iterable[BaseModel]] = {
-        "grants": [api.GrantView.model_validate(each) for each in await book.grants()],
-        "places": [api.place_view(place, rule) for place, rule in (await book.place_rules()).items()],
-        "approvals": [api.ApprovalView.model_validate(each) for each in await book.place_approvals()],
-        "limits": [api.limits_view(whom, rule) for whom, rule in (await book.limit_rules()).items()],
+        "grants": [api.GrantView.of(each) for each in await book.grants()],
+        "places": [api.PlaceView.of(rule, place=place) for place, rule in (await book.place_rules()).items()],
+        "approvals": [api.ApprovalView.of(each) for each in await book.place_approvals()],
+        "limits": [api.LimitsView.of(rule, whom=whom) for whom, rule in (await book.limit_rules()).items()],
     }
     say_document({name: [row.model_dump(mode="json") for row in rows] for name, rows in lists.items()})
 
@@ -235,7 +235,7 @@ async def _documented(keeper: AccessService) -> None:
 async def _documented_pairings(keeper: AccessService) -> None:
     from gateway.ops.admin.access import PairingView  # noqa: PLC0415 - start-up
 
-    say_document([PairingView.model_validate(each).model_dump(mode="json") for each in await keeper.bus.pairings()])
+    say_document([PairingView.of(each).model_dump(mode="json") for each in await keeper.bus.pairings()])
 
 
 async def _list_limits(keeper: AccessService) -> None:
@@ -291,7 +291,7 @@ def list_clients(config: ConfigOption = None, as_json: JsonOption = False) -> No
     grants = decide(loaded_and_warned(config), lambda keeper: keeper.book.grants())
     clients = [grant for grant in grants if grant.key.channel == CHANNEL]
     if as_json:
-        say_rows(map(GrantView.model_validate, clients))
+        say_rows(map(GrantView.of, clients))
         return
     for grant in clients:
         say(f"{grant.key.user:<40}  {grant.role.value}")

@@ -332,14 +332,14 @@ def _without_secrets() -> dict[str, str]:
 async def _state(loaded: Loaded) -> dict[str, Any]:
     """Collect the queue as the API shows it, who waits, and what is wrong, in words."""
     from gateway.ops.admin.health import in_words, reasons  # noqa: PLC0415 - start-up
-    from gateway.ops.admin.views import queue_view  # noqa: PLC0415 - start-up
+    from gateway.ops.admin.views import QueueView, moment  # noqa: PLC0415 - start-up
 
     try:
         async with running_installation(loaded) as (_, bus, keeper):
             figures = await bus.operator.figures()
             found = list(reasons(figures, channels=loaded.settings.channels.enabled_names, database_problem=""))
             return {
-                **queue_view(figures, now_ms=SystemClock().now_ms()).model_dump(mode="json"),
+                **QueueView.of(figures, at=moment(SystemClock().now_ms())).model_dump(mode="json"),
                 "strangers": len(await keeper.bus.pairings()),
                 "models": [in_words(each) for each in await bus.operator.model_troubles()],
                 "reasons": found,

@@ -230,7 +230,7 @@ async def _trace(settings: Settings, id_: str, *, as_json: bool) -> None:
     if not hops:
         raise NothingKnown(nothing_known(id_))
     if as_json:
-        say_rows(HopView.model_validate(hop) for hop in hops)
+        say_rows(HopView.of(hop) for hop in hops)
         return
     for hop in hops:
         say(f"{_moment(hop.at_ms):<24}  {hop.name:<16}  {hop.detail}".rstrip())
