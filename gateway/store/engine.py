@@ -228,27 +228,6 @@ Work = Callable[[Connection], T]
 _FORMS: Final = "`sqlite+aiosqlite:///<file>` or `postgresql+asyncpg://user:password@host/name`"
 
 
-class Database(Protocol):
-    """An open database. Errors of its methods are those of `gateway.contracts.errors`."""
-
-    @property
-    def url(self) -> URL:
-        """Return where it is."""
-
-    async def write(self, work: Work[T], *, durable: bool = True) -> T:
-        """Run `work` in one transaction: all of it or nothing. One that is not `durable` survives the death
-        of every process, but need not survive a power cut."""
-
-    async def read(self, work: Work[T]) -> T:
-        """Run `work` with no transaction around it: each statement sees one state of its own."""
-
-    async def forget_pages(self) -> None:
-        """Leave no old state of a page behind."""
-
-    async def close(self) -> None:
-        """Close all connections."""
-
-
 WITH_BOUNDED_TRANSACTIONS: Final = 17  # of PostgreSQL, the first with `transaction_timeout`
 
 
@@ -277,7 +256,7 @@ class PostgresDatabase:
         self._reader = self._writer.execution_options(isolation_level="AUTOCOMMIT")
 
     async def write(self, work: Work[T], *, durable: bool = True) -> T:
-        """Run `work` in one transaction: all of it or nothing."""
+        """Run `work` in one transaction: all of it or nothing. How durable that is the server decides."""
         with in_our_words(self.url):
             async with self._writer.begin() as connection:
                 return await connection.run_sync(work)
@@ -305,6 +284,10 @@ def _let_nobody_wait_for_us(connection: Any, _record: object) -> None:
         settings["transaction_timeout"] = round(STORE_TRANSACTION_MAX_S * 1000)
     said = "; ".join(f"SET {name} = {value}" for name, value in settings.items())
     connection.run_async(lambda driver: driver.execute(said))
+
+
+Database: TypeAlias = PostgresDatabase | SqliteDatabase
+"""An open database. Errors of its methods are those of `gateway.contracts.errors`."""
 
 
 class Aggregate:

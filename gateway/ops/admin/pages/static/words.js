@@ -17,19 +17,14 @@ export function duration(ms) {
 }
 
 // The pages are English, so are their numbers.
-const plain = new Intl.NumberFormat("en");
 const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 const dollars = places =>
   new Intl.NumberFormat("en", { style: "currency", currency: "USD", minimumFractionDigits: places, maximumFractionDigits: places });
 const money = { none: dollars(0), some: dollars(2), little: dollars(4) };
 
-export const number = count => plain.format(count);
-
 export const tokens = count => short.format(count).replace("K", "k");
 
 export const cost = usd => money[usd === 0 ? "none" : usd < 0.1 ? "little" : "some"].format(usd);
-
-export const reason = word => word.replaceAll("_", " ");
 
 // "21:04" of today, else with its day.
 export function moment(iso) {
