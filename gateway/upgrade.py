@@ -35,28 +35,23 @@ async def migrate_and_name(settings: Settings) -> list[str]:
 
 
 async def _migrate_if_behind(url: str) -> None:
-    store = open_store(url)
-    try:
-        await store.check_schema()
-    except SchemaMismatch:
-        if await store.create_schema():
-            return
-        from gateway.store.migrations import migrate  # noqa: PLC0415 - as above
-
+    async with open_store(url) as store:
         try:
-            await migrate(url)
-        except SchemaMismatch as error:
-            raise ConfigError(str(error)) from error
-    finally:
-        await store.close()
+            await store.check_schema()
+        except SchemaMismatch:
+            if await store.create_schema():
+                return
+            from gateway.store.migrations import migrate  # noqa: PLC0415 - as above
+
+            try:
+                await migrate(url)
+            except SchemaMismatch as error:
+                raise ConfigError(str(error)) from error
 
 
 async def _name_bus(settings: Settings) -> None:
-    store = open_store(database_url(settings))
-    try:
+    async with open_store(database_url(settings)) as store:
         await store.check_schema()
         own = await store.installation()
-    finally:
-        await store.close()
     bus = await open_bus(settings.redis.url or embedded_url(settings.data_dir), installation=own)
     await bus.close()

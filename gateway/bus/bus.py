@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Self
 
 from redis import Redis as BlockingRedis
 from redis.exceptions import RedisError
@@ -139,6 +140,12 @@ class RedisBus:
         """Let the bus belong to `installation`. All processes at work on it are to be started again."""
         first = self._shards.first
         await first.line.call("HSET", first.keys.meta, INSTALLATION_FIELD, installation)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
 
     async def close(self) -> None:
         """Finish what was sent, hang up."""

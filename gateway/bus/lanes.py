@@ -139,14 +139,6 @@ class Leases:
         await self._shard.run_script("register", (self._shard.keys.workers,), (worker, _ms(lease_ttl_s)))
         self._ends_s[worker] = end_s
 
-    async def beat(self, worker: str, *, lease_ttl_s: float) -> tuple[Cancel, ...] | None:
-        """Renew the lease of `worker`; the turns to cancel, None if the lease was lost."""
-        call = self.beat_call(worker, lease_ttl_s=lease_ttl_s)
-        end_s = time.monotonic() + lease_ttl_s
-        answer = await self._shard.line.run_script(call)
-        self.renewed(worker, answer, end_s=end_s)
-        return self.heard(worker, answer)
-
     def beat_call(self, worker: str, *, lease_ttl_s: float) -> ScriptCall:
         """The next beat: it also says which cancels the last one brought."""
         keys = (self._shard.keys.workers, self._shard.keys.cancels(worker))
@@ -163,12 +155,8 @@ class Leases:
         self._heard[worker] = tuple(answer)
         return self._holdings.cancelled(worker, [cancel.decode() for cancel in answer])
 
-    async def reap(self) -> int:
-        """Make the lanes of dead workers ready again, in front; how many."""
-        return int(await self._shard.line.run_script(self.reap_call()))
-
     def reap_call(self) -> ScriptCall:
-        """Build the call of the script that reaps."""
+        """Build the call that makes the lanes of dead workers ready again, in front; its answer is how many."""
         return self._shard.call("reap", (self._shard.keys.workers,))
 
     async def drain(self, worker: str) -> None:
@@ -299,17 +287,6 @@ class Lanes:
 
         What an earlier worker of this name still owned is handed back as if it had died."""
         await self._shards.ask_present(lambda shard: self.leases_in(shard).register(worker, lease_ttl_s=lease_ttl_s))
-
-    async def beat(self, worker: str, *, lease_ttl_s: float) -> tuple[Cancel, ...] | None:
-        """Renew the lease of `worker`; return the turns to cancel, None if the lease was lost in any shard."""
-        heard = await self._shards.ask_all(lambda shard: self.leases_in(shard).beat(worker, lease_ttl_s=lease_ttl_s))
-        if any(found is None for found in heard):
-            return None
-        return tuple(cancel for found in heard for cancel in found or ())
-
-    async def reap(self) -> int:
-        """Make the lanes of dead workers ready again, in front; return how many."""
-        return sum(await self._shards.ask_all(lambda shard: self.leases_in(shard).reap()))
 
     async def drain(self, worker: str) -> None:
         """Hand every lane of `worker` back at once, without counting a failed run, and forget the worker. Where a shard

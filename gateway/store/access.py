@@ -55,7 +55,7 @@ def _revision(connection: engine.Connection) -> int:
 
 def _grants(connection: engine.Connection) -> list[Grant]:
     """Return all grants, oldest first."""
-    return [to_grant(row) for row in connection.execute(_GRANTS)]
+    return [engine.value_of(Grant, row, key=SessionKey.parse(row.owner)) for row in connection.execute(_GRANTS)]
 
 
 def _told(row: Row[Any] | None) -> engine.Values | None:
@@ -66,7 +66,7 @@ def _decide(connection: engine.Connection, grant: Grant) -> bool:
     before = connection.execute(_GRANT, {"whose": str(grant.key.owner)}).first()
     if before is not None and (before.role, before.reason) == (grant.role.value, grant.reason):
         return False
-    connection.execute(_put_grant(connection), from_grant(grant))
+    connection.execute(_put_grant(connection), engine.row_of(grants, grant, owner=str(grant.key.owner)))
     after = {"role": grant.role.value, "reason": grant.reason}
     subject = f"{USER}{grant.key.owner}"
     write_down(connection, grant.granted_by, "access.grant", subject, _told(before), after, grant.created_at_ms)
@@ -75,12 +75,15 @@ def _decide(connection: engine.Connection, grant: Grant) -> bool:
 
 def _place_rules(connection: engine.Connection) -> dict[SessionKey, PlaceRule]:
     """Return what is different from the configuration, by the name of the place."""
-    return {SessionKey.parse(row.place): _to_rule(row) for row in connection.execute(_RULES)}
+    return {SessionKey.parse(row.place): engine.value_of(PlaceRule, row) for row in connection.execute(_RULES)}
 
 
 def _drop_approvals(connection: engine.Connection, place: SessionKey, tool: str, *, actor: str, now_ms: int) -> bool:
     """Ask about a tool again in a place, about every tool where none is named. False: it was asked about."""
-    dropped = [_to_approval(row) for row in connection.execute(_DROP_APPROVALS, {"where_": str(place), "what": tool})]
+    dropped = [
+        engine.value_of(PlaceApproval, row)
+        for row in connection.execute(_DROP_APPROVALS, {"where_": str(place), "what": tool})
+    ]
     for approval in dropped:
         _note_approval(connection, approval, actor, now_ms, is_given=False)
     return bool(dropped)
@@ -104,14 +107,6 @@ def _from_rule(rule: PlaceRule) -> engine.Values:
     }
 
 
-def _to_rule(row: Row[Any]) -> PlaceRule:
-    return engine.value_of(PlaceRule, row)
-
-
-def _to_approval(row: Row[Any]) -> PlaceApproval:
-    return engine.value_of(PlaceApproval, row)
-
-
 def _said(rule: PlaceRule) -> engine.Values | None:
     """Return what a rule says, for the audit; what it is silent about is left out."""
     return None if rule.is_empty else {name: word for name, word in _from_rule(rule).items() if word is not None}
@@ -128,26 +123,12 @@ _put_limit: Final = engine.upsert(limit_rules, "tokens", "nano_usd", "turns", "p
 
 def _limit_rules(connection: engine.Connection) -> Mapping[Limited, LimitRule]:
     """Return what is different from the configuration, by whom it is for."""
-    return {limited_named(row.owner): _to_limit(row) for row in connection.execute(_LIMITS)}
-
-
-def _to_limit(row: Row[Any]) -> LimitRule:
-    return engine.value_of(LimitRule, row)
+    return {limited_named(row.owner): engine.value_of(LimitRule, row) for row in connection.execute(_LIMITS)}
 
 
 def _said_of_limit(rule: LimitRule) -> dict[str, int] | None:
     """Return a rule for the audit; what it is silent about is left out."""
     return {name: number for name, number in asdict(rule).items() if number is not None} or None
-
-
-def from_grant(grant: Grant) -> engine.Values:
-    """Make a row of `grants`. A decision is about the user, wherever it was made."""
-    return engine.row_of(grants, grant, owner=str(grant.key.owner))
-
-
-def to_grant(row: Row[Any]) -> Grant:
-    """Read back, as the inverse of `from_grant`."""
-    return engine.value_of(Grant, row, key=SessionKey.parse(row.owner))
 
 
 class AccessStore(engine.Aggregate):
@@ -212,7 +193,7 @@ class AccessStore(engine.Aggregate):
         nothing has changed."""
         has_changed(connection)
         row = connection.execute(_RULE, {"where_": str(place)}).first()
-        before = PlaceRule() if row is None else _to_rule(row)
+        before = PlaceRule() if row is None else engine.value_of(PlaceRule, row)
         is_asked_again = rule.is_empty and _drop_approvals(connection, place, "", actor=actor, now_ms=now_ms)
         if before == rule:
             return is_asked_again
@@ -226,7 +207,7 @@ class AccessStore(engine.Aggregate):
     @engine.read
     def place_approvals(self, connection: engine.Connection) -> Sequence[PlaceApproval]:
         """Return what admins approved for good: by place, oldest first."""
-        return [_to_approval(row) for row in connection.execute(_APPROVALS)]
+        return [engine.value_of(PlaceApproval, row) for row in connection.execute(_APPROVALS)]
 
     @engine.write
     def put_place_approval(self, connection: engine.Connection, approval: PlaceApproval) -> bool:
@@ -255,7 +236,7 @@ class AccessStore(engine.Aggregate):
         change undoes another. An empty rule takes it back. False: nothing has changed."""
         has_changed(connection)
         row = connection.execute(_LIMIT, {"whose": str(whom)}).first()
-        before = LimitRule() if row is None else _to_limit(row)
+        before = LimitRule() if row is None else engine.value_of(LimitRule, row)
         rule = change(before)
         if before == rule:
             return False

@@ -15,14 +15,13 @@ import sqlalchemy as sa
 
 from gateway.contracts.access import Ends, LinkOffer, LinkVerdict, RedeemedLink
 from gateway.contracts.budgets import day_of
-from gateway.contracts.envelope import address_from_text, address_to_text
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import CleanText, Reply
+from gateway.contracts.messages import Reply
 from gateway.contracts.sessions import GrantRole
 from gateway.limits import LINK_CODE_TTL_S, LINK_LOCKED_S, LINK_TRIES_MAX, LINKED_ENDS_MAX
 from gateway.store import outbox
 from gateway.store.audit import USER, has_changed, write_down
-from gateway.store.engine import Aggregate, Connection, read, reading, upsert, write
+from gateway.store.engine import Aggregate, Connection, read, reading, row_of, upsert, value_of, write
 from gateway.store.tables import facts, grants, lanes, link_codes, link_tries, links, purses
 
 _WHOSE: Final[sa.BindParameter[str]] = sa.bindparam("end_", type_=sa.String)
@@ -114,16 +113,6 @@ def _erred(connection: Connection, owner: str, before: sa.Row[Any] | None, now_m
     return RedeemedLink(LinkVerdict.UNKNOWN, tries_left=LINK_TRIES_MAX - tries)
 
 
-def _to_offer(row: sa.Row[Any]) -> LinkOffer:
-    return LinkOffer(
-        SessionKey.parse(row.owner),
-        CleanText(row.name),
-        address_from_text(row.address),
-        row.language,
-        row.expires_at_ms,
-    )
-
-
 _NUMBERS: Final = (
     sa.select(facts.c.id, facts.c.number)
     .where(facts.c.owner.in_(sa.bindparam("owners", expanding=True)))
@@ -171,23 +160,12 @@ class LinkStore(Aggregate):
     @write
     def offer(self, connection: Connection, offer: LinkOffer, code: str) -> None:
         """Give out a code. It replaces the one that this account had."""
-        digest = _digest(code)
-        row = {
-            "owner": str(offer.owner),
-            "digest": digest,
-            "address": address_to_text(offer.address),
-            "language": offer.language,
-            "expires_at_ms": offer.expires_at_ms,
-            "name": offer.name,
-            "entered_by": "",
-        }
-        connection.execute(_put_offer(connection), row)
+        connection.execute(_put_offer(connection), row_of(link_codes, offer, digest=_digest(code), entered_by=""))
 
     @write
     def withdraw(self, connection: Connection, code: str) -> None:
         """Withdraw a code that was said aloud: it is worth nothing any more."""
-        digest = _digest(code)
-        connection.execute(_WITHDRAW, {"code_digest": digest})
+        connection.execute(_WITHDRAW, {"code_digest": _digest(code)})
 
     @write
     def enter(self, connection: Connection, owner: SessionKey, code: str, *, now_ms: int) -> RedeemedLink:
@@ -248,7 +226,7 @@ class LinkStore(Aggregate):
         connection.execute(_put_link(connection), rows)
         write_down(connection, actor, "link.made", f"{USER}{owner}", None, {"person": new_id}, now_ms)
         write_down(connection, actor, "link.made", f"{USER}{other}", None, {"person": new_id}, now_ms)
-        outbox.put_replies(connection, [notice(_to_offer(row))])
+        outbox.put_replies(connection, [notice(value_of(LinkOffer, row))])
         return RedeemedLink(LinkVerdict.LINKED, other)
 
     @write

@@ -189,15 +189,9 @@ def put_buttons(connection: engine.Connection, new: Sequence[messages.Button], *
     """Write the actions of the buttons of a reply; what expired long ago on their lane goes."""
     if new:
         connection.execute(_CLEAR_BUTTONS, {"k": str(new[0].key), "before_ms": now_ms - _KEPT_MS})
-        connection.execute(_PUT_BUTTONS, [_from_button(button) for button in new])
-
-
-def _from_button(button: messages.Button) -> engine.Values:
-    return engine.row_of(buttons, button, group_id=button.group, pressed_by=_NOBODY)
-
-
-def _to_button(row: Row[Any]) -> messages.Button:
-    return engine.value_of(messages.Button, row, group=row.group_id)
+        connection.execute(
+            _PUT_BUTTONS, [engine.row_of(buttons, each, group_id=each.group, pressed_by=_NOBODY) for each in new]
+        )
 
 
 _ENDS: Final = {state.value: state for state in messages.DeliveryState}
@@ -270,7 +264,7 @@ class ButtonStore(engine.Aggregate):
     def find(self, connection: engine.Connection, token: str) -> messages.Button | None:
         """Find the button of a token; None for one that nobody was given, or long ago."""
         row = connection.execute(_BUTTON, {"t": token}).one_or_none()
-        return None if row is None else _to_button(row)
+        return None if row is None else engine.value_of(messages.Button, row, group=row.group_id)
 
     @engine.write
     def redeem(

@@ -77,11 +77,6 @@ _set_zone: Final = engine.upsert(calendars, "zone")
 _COUNT_UP: Final = update(calendars).where(calendars.c.owner == bindparam("of_owner"))
 
 
-def from_schedule(schedule: Schedule, *, number: int) -> engine.Values:
-    """Make a new row of `schedules`."""
-    return engine.row_of(schedules, schedule, number=number, held_until_ms=0, firings=0, fired_at_ms=0)
-
-
 def to_schedule(row: Row[Any]) -> Schedule:
     """Read a row of `schedules`."""
     return engine.value_of(Schedule, row)
@@ -111,7 +106,8 @@ class ScheduleStore(engine.Aggregate):
         if connection.execute(_COUNT, owner).scalar_one() >= active_max:
             return None
         connection.execute(_COUNT_UP, owner | {"last_number": last_number + 1})
-        return to_schedule(connection.execute(_ADD, from_schedule(schedule, number=last_number + 1)).one())
+        new = {"number": last_number + 1, "held_until_ms": 0, "firings": 0, "fired_at_ms": 0}
+        return to_schedule(connection.execute(_ADD, engine.row_of(schedules, schedule, **new)).one())
 
     @engine.read
     def active(self, connection: engine.Connection, owner: SessionKey) -> Sequence[Schedule]:

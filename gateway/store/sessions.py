@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import Executable, Row, Select, and_, bindparam, func, or_, select, update
+from sqlalchemy import Row, Select, and_, bindparam, func, or_, select, update
 
 from gateway.contracts.errors import StoreError
 from gateway.contracts.ids import SessionKey
@@ -28,18 +28,7 @@ from gateway.contracts.sessions import (
     Usage,
 )
 from gateway.store import passages
-from gateway.store.engine import (
-    Aggregate,
-    Connection,
-    InsertInto,
-    Values,
-    like,
-    per_dialect,
-    read,
-    reading,
-    value_of,
-    write,
-)
+from gateway.store.engine import Aggregate, Connection, Values, like, read, reading, value_of, write
 from gateway.store.tables import entries, lanes, sessions, usage
 
 
@@ -130,15 +119,6 @@ class SessionSearch:
 
 
 # --- opening
-@per_dialect
-def _touch_lane(insert: InsertInto) -> Executable:
-    """Lock the lane of a key, making it first if it is new."""
-    statement = insert(lanes)
-    return statement.on_conflict_do_update(
-        index_elements=[lanes.c.key], set_={"owner": statement.excluded.owner}
-    ).returning(lanes.c.session_id)
-
-
 _NEXT_NUMBER: Final = select(func.coalesce(func.max(sessions.c.number), 0) + 1).where(sessions.c.key == bindparam("k"))
 _OPEN: Final = sessions.insert()
 # Of an UPDATE without values, the parameters that are called as columns are what is set.
@@ -175,16 +155,6 @@ def open_next(connection: Connection, key: SessionKey, *, new_id: str, now_ms: i
 def open_child(connection: Connection, row: Values) -> None:
     """Open the session of a sub-agent: it has no number, and no lane ever points to it."""
     connection.execute(_OPEN, _NEW | row)
-
-
-def lock_current(connection: Connection, key: SessionKey, *, new_id: str, now_ms: int) -> str:
-    """Lock the lane; the id of its current session, opened now if there is none."""
-    unfenced = {"key": str(key), "owner": str(key.owner), "fence": 0}
-    session_id: str | None = connection.execute(_touch_lane(connection), unfenced).scalar_one()
-    if session_id is None:
-        open_next(connection, key, new_id=new_id, now_ms=now_ms)
-        return new_id
-    return session_id
 
 
 # --- changing
@@ -394,15 +364,6 @@ class SessionStore(Aggregate):
     def release_title(self, connection: Connection, session_id: str) -> None:
         """Release the claim: the try is over, with a title or without."""
         connection.execute(_SET, {"s": session_id, "title_claimed_until_ms": 0})
-
-    @write
-    def apply(self, connection: Connection, key: SessionKey, effects: Sequence[Effect], *, now_ms: int) -> Session:
-        """Apply effects outside of a turn; the current session afterwards, opened if there was none."""
-        session_id = lock_current(connection, key, new_id=self.clock.new_id(), now_ms=now_ms)
-        apply(connection, key, session_id, effects, self.clock, now_ms=now_ms)
-        session = current_session(connection, key)
-        assert session is not None
-        return session
 
     current = reading(current_session)
 

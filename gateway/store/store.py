@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 from sqlalchemy import Executable, bindparam, column, select, table, update
 
@@ -100,6 +100,12 @@ class Store(Aggregate):
         connection.execute(_name(connection), new_id)
         connection.execute(_RENAME, new_id)
         return new_id["new_id"]
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
 
     async def close(self) -> None:
         """Close all connections."""

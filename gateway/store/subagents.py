@@ -340,26 +340,6 @@ def from_child(task: SubTask) -> Values:
     }
 
 
-def from_change(name: str, change: SubTypeChange) -> Values:
-    """Make a row of `sub_type_changes`."""
-    return row_of(sub_type_changes, change, name=name)
-
-
-def to_change(row: sa.Row[Any]) -> SubTypeChange:
-    """Read back, as the inverse of `from_change`."""
-    return value_of(SubTypeChange, row)
-
-
-def from_audited(audited: Audited) -> Values:
-    """Make a row of `audit`."""
-    return row_of(audit, audited)
-
-
-def to_audited(row: sa.Row[Any]) -> Audited:
-    """Read back, as the inverse of `from_audited`."""
-    return value_of(Audited, row, number=row.id)
-
-
 class TaskStore(BoardStore):
     """Every sub-agent's task and session. Raises `StoreUnavailable`.
 
@@ -536,14 +516,14 @@ class SubTypeStore(Aggregate):
     @read
     def changes(self, connection: Connection) -> Mapping[str, SubTypeChange]:
         """Return what is not as the catalog has it, by the name of the type."""
-        return {row.name: to_change(row) for row in connection.execute(_CHANGES)}
+        return {row.name: value_of(SubTypeChange, row) for row in connection.execute(_CHANGES)}
 
     @write
     def put(self, connection: Connection, name: str, change: SubTypeChange, *, audited: Audited) -> None:
         """Store the change and its line of the audit, both or neither. It replaces what was changed before: what is
         None is as in the catalog again."""
-        connection.execute(_put(connection), from_change(name, change))
-        add_line(connection, from_audited(audited))
+        connection.execute(_put(connection), row_of(sub_type_changes, change, name=name))
+        add_line(connection, row_of(audit, audited))
 
     @read
     def audit(
@@ -555,4 +535,4 @@ class SubTypeStore(Aggregate):
             statement, page = statement.where(audit.c.subject == sa.bindparam("about")), page | {"about": subject}
         if below is not None:
             statement, page = statement.where(audit.c.id < sa.bindparam("below")), page | {"below": below}
-        return [to_audited(row) for row in connection.execute(statement, page)]
+        return [value_of(Audited, row, number=row.id) for row in connection.execute(statement, page)]

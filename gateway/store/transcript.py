@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from sqlalchemy import BigInteger, Row, and_, bindparam, delete, func, select, true, update
+from sqlalchemy import BigInteger, and_, bindparam, delete, func, select, true, update
 
 from gateway.contracts.context_blocks import words_in
 from gateway.contracts.errors import Fenced
@@ -230,7 +230,8 @@ _PUT_TODOS: Final = todos.insert()
 
 def task_list(connection: Connection, key: SessionKey) -> list[Todo]:
     """Return the task list of a key, in its order."""
-    return [to_todo(row) for row in connection.execute(_TODOS, {"k": str(key)})]
+    rows = connection.execute(_TODOS, {"k": str(key)})
+    return [Todo(row.position, CleanText(row.text), TodoState(row.state)) for row in rows]
 
 
 def prompt_start(
@@ -280,11 +281,6 @@ def to_entry(row: Sequence[Any]) -> Entry:
         is_undone,
         by,
     )
-
-
-def to_todo(row: Row[Any]) -> Todo:
-    """Read a row of `todos`."""
-    return Todo(row.position, CleanText(row.text), TodoState(row.state))
 
 
 class TranscriptStore(Aggregate):

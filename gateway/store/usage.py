@@ -34,7 +34,17 @@ from gateway.contracts.budgets import (
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.sessions import UsagePurpose
 from gateway.store.accounts import is_of_person, paying_with
-from gateway.store.engine import Aggregate, Connection, InsertInto, per_dialect, read, upsert, write, write_unsynced
+from gateway.store.engine import (
+    Aggregate,
+    Connection,
+    InsertInto,
+    per_dialect,
+    read,
+    row_of,
+    upsert,
+    write,
+    write_unsynced,
+)
 from gateway.store.tables import counted_turns, reservations, spending, usage
 
 _SERVED: Final = sa.and_(usage.c.purpose == UsagePurpose.TURN.value, usage.c.turn_id != "")
@@ -181,12 +191,8 @@ def _locked(connection: Connection, accounts: Sequence[str], day: int) -> Sequen
     return rows
 
 
-def _amounts(row: sa.Row[Any]) -> Amounts:
-    return Amounts(int(row.tokens), int(row.nano_usd), int(row.turns))
-
-
 def _total(rows: Iterable[sa.Row[Any]]) -> Amounts:
-    return sum(map(_amounts, rows), Amounts())
+    return sum((Amounts(int(row.tokens), int(row.nano_usd), int(row.turns)) for row in rows), Amounts())
 
 
 # --- what is reserved
@@ -215,17 +221,6 @@ def _reserved(
     statement = _RESERVED if is_for_pot else _RESERVED_BY
     row = connection.execute(statement, {"d": day, "now_ms": now_ms, "but": but, "owners": accounts}).one()
     return Amounts(int(row.own_tokens), int(row.own_nano_usd)), Amounts(int(row.tokens), int(row.nano_usd))
-
-
-def _reservation_row(claim: Reservation) -> dict[str, Any]:
-    return {
-        "id": claim.id,
-        "owner": str(claim.owner),
-        "day": claim.day,
-        "tokens": claim.tokens,
-        "nano_usd": claim.nano_usd,
-        "expires_at_ms": claim.expires_at_ms,
-    }
 
 
 # --- what was spent
@@ -268,7 +263,7 @@ class SpendingStore(Aggregate):
             return BudgetRefusal(measure, is_everybodys=False)
         if measure := pot.exceeded_by(spent_by_all + held_by_all + asked):
             return BudgetRefusal(measure, is_everybodys=True)
-        connection.execute(_put(connection), _reservation_row(reservation))
+        connection.execute(_put(connection), row_of(reservations, reservation))
         if is_new_turn and reservation.begins_turn:
             connection.execute(_COUNT, {"turn_id": reservation.turn_id, "owner": str(reservation.owner), "day": day})
             _add(connection, [str(reservation.owner), *everybody], day, Amounts(turns=1))

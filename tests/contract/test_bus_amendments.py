@@ -12,6 +12,7 @@ from gateway.contracts.messages import InboundMessage
 from gateway.contracts.ports import Amendment, Cancel, CancelKind, Verdict
 from tests.parts.bus_samples import ANNA, BORIS, control, message
 from tests.parts.claiming import claim_one
+from tests.parts.leases import beat, reap
 
 RESTART = Cancel(str(ANNA), CancelKind.RESTART)
 STOP = Cancel(str(ANNA), CancelKind.STOP)
@@ -24,7 +25,7 @@ async def registered_workers(bus: RedisBus) -> None:
 
 
 async def cancels(bus: RedisBus, worker: str = "w1") -> tuple[Cancel, ...]:
-    heard = await bus.lanes.beat(worker, lease_ttl_s=600)
+    heard = await beat(bus.lanes, worker, lease_ttl_s=600)
     assert heard is not None
     return heard
 
@@ -200,8 +201,8 @@ async def test_the_edit_of_a_dying_workers_message_reaches_the_next_one(bus: Red
     await claim_one(bus, "w1")
     await bus.intake.amend(message(0, text="better"))
     await bus.intake.withdraw(ANNA, message(1).id)
-    await bus.lanes.beat("w1", lease_ttl_s=-1)
-    await bus.lanes.reap()
+    await beat(bus.lanes, "w1", lease_ttl_s=-1)
+    await reap(bus.lanes)
     assert texts((await claim_one(bus, "w2")).messages) == ["better"]
 
 

@@ -16,6 +16,7 @@ from gateway.limits import DEAD_LETTERS_MAX
 from tests.parts.bus_samples import control, message, receipt, reply
 from tests.parts.lane_audit import contradictions, draining_keys
 from tests.parts.lane_model import changed
+from tests.parts.leases import beat, reap
 
 LANES: Final = [SessionKey("telegram", str(user), place) for user in range(20) for place in ((), ("-1",), ("-2",))]
 WORKERS: Final = ("w1", "w2", "w3")
@@ -63,7 +64,7 @@ class Churn:
         for claim in batch.claims:
             self.turns += 1
             await self._end(claim)
-        await self._bus.lanes.beat(worker, lease_ttl_s=600)
+        await beat(self._bus.lanes, worker, lease_ttl_s=600)
         return len(batch.claims)
 
     async def _end(self, claim: Claim) -> None:
@@ -75,8 +76,8 @@ class Churn:
         elif fate == "restart":
             await lanes.restart(claim)
         elif fate == "kill":
-            await lanes.beat(worker, lease_ttl_s=-1)
-            await lanes.reap()
+            await beat(lanes, worker, lease_ttl_s=-1)
+            await reap(lanes)
             await lanes.register(worker, lease_ttl_s=600)
         elif fate == "revoke":
             await lanes.revoke(claim.key, claim.lease.fence)

@@ -15,6 +15,7 @@ from gateway.contracts.ports import Admission, Cancel, CancelKind, Claim, Verdic
 from gateway.limits import STOPS_KEPT
 from tests.parts.bus_samples import ANNA, BORIS, control, message, reply
 from tests.parts.claiming import claim_one
+from tests.parts.leases import beat, reap
 from tests.parts.waiting import PATIENCE_S
 
 
@@ -73,8 +74,8 @@ async def test_stop_cancels_the_turn_and_drops_what_waits(bus: RedisBus) -> None
     assert (await bus.intake.request_control(control(1))).verdict is Verdict.ACCEPTED
     _, request = await next_request(bus.control.requests("w2"))
     assert (request.dropped, request.was_running, request.stopped_fence) == (2, True, claim.lease.fence)
-    assert await bus.lanes.beat("w1", lease_ttl_s=60) == (Cancel(str(ANNA), CancelKind.STOP),)
-    assert await bus.lanes.beat("w1", lease_ttl_s=60) == ()
+    assert await beat(bus.lanes, "w1", lease_ttl_s=60) == (Cancel(str(ANNA), CancelKind.STOP),)
+    assert await beat(bus.lanes, "w1", lease_ttl_s=60) == ()
     assert await bus.lanes.commit(claim, handled=1)
     assert (await bus.operator.figures()).queued == 0
 
@@ -98,7 +99,7 @@ async def test_an_operators_stop_does_the_same_without_a_word(bus: RedisBus, raw
     await bus.intake.enqueue(message(3, BORIS))
     await bus.lanes.stop(ANNA)
     assert await bus.lanes.depth(ANNA) == (0, True)
-    assert await bus.lanes.beat("w1", lease_ttl_s=60) == (Cancel(str(ANNA), CancelKind.STOP),)
+    assert await beat(bus.lanes, "w1", lease_ttl_s=60) == (Cancel(str(ANNA), CancelKind.STOP),)
     assert await bus.lanes.commit(claim, handled=1)
     assert await bus.lanes.depth(BORIS) == (1, False), "nobody else's"
     await bus.lanes.stop(BORIS)
@@ -125,7 +126,7 @@ async def test_a_cancel_is_published_as_it_happens_and_told_once(bus: RedisBus) 
         if not listening.done():
             await bus.lanes.commit(claim, handled=1)
     assert listening.result() == Cancel(str(ANNA), CancelKind.STOP)
-    assert await bus.lanes.beat("w1", lease_ttl_s=60) == ()
+    assert await beat(bus.lanes, "w1", lease_ttl_s=60) == ()
 
 
 async def test_a_late_cancel_does_not_hit_the_next_turn(bus: RedisBus) -> None:
@@ -136,7 +137,7 @@ async def test_a_late_cancel_does_not_hit_the_next_turn(bus: RedisBus) -> None:
     await bus.lanes.commit(stopped, handled=1)
     await bus.intake.enqueue(message(2))
     await claim_one(bus)
-    assert await bus.lanes.beat("w1", lease_ttl_s=60) == ()
+    assert await beat(bus.lanes, "w1", lease_ttl_s=60) == ()
 
 
 async def test_an_unfinished_command_is_handed_out_again_to_a_worker_that_asks_anew(bus: RedisBus) -> None:
@@ -151,8 +152,8 @@ async def test_an_unfinished_command_is_handed_out_again_to_a_worker_that_asks_a
 async def take_over(bus: RedisBus, how: str, claim: Claim) -> None:
     """The lane of `claim` leaves worker w1 without its doing."""
     if how == "reaped":
-        await bus.lanes.beat("w1", lease_ttl_s=-1)
-        assert await bus.lanes.reap() == 1
+        await beat(bus.lanes, "w1", lease_ttl_s=-1)
+        assert await reap(bus.lanes) == 1
     elif how == "started again":
         await bus.lanes.register("w1", lease_ttl_s=60)
     elif how == "drained":
@@ -183,9 +184,9 @@ async def test_a_stop_of_a_worker_that_is_dead_but_not_reaped_yet_counts(bus: Re
     """Nobody hears the cancel; the mark in the lane does its work."""
     await bus.intake.enqueue(message(1))
     claim = await claim_one(bus, "w1")
-    await bus.lanes.beat("w1", lease_ttl_s=-1)
+    await beat(bus.lanes, "w1", lease_ttl_s=-1)
     await bus.intake.request_control(control(1))
-    assert await bus.lanes.reap() == 1
+    assert await reap(bus.lanes) == 1
     stopped = await claim_one(bus, "w2")
     assert (stopped.messages, stopped.is_stopped) == (claim.messages, True)
 

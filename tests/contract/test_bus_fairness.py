@@ -12,6 +12,7 @@ from gateway.contracts.ids import SessionKey
 from gateway.contracts.ports import Claim
 from tests.parts.bus_samples import ANNA, BORIS, control, message
 from tests.parts.claiming import claim_now, claim_some
+from tests.parts.leases import beat, reap
 
 PLACES = [SessionKey("telegram", "1", (f"-{place}",)) for place in range(100)]
 
@@ -123,8 +124,8 @@ async def test_the_lanes_of_a_dead_worker_keep_their_places(bus: RedisBus) -> No
     for place in PLACES[:4]:
         await bus.intake.enqueue(message(1, place))
     await claim_some(bus, "w1", lanes=2)
-    await bus.lanes.beat("w1", lease_ttl_s=-1)
-    assert await bus.lanes.reap() == 2
+    await beat(bus.lanes, "w1", lease_ttl_s=-1)
+    assert await reap(bus.lanes) == 2
     assert [claim.key for claim in await claim_some(bus, "w2", lanes=2)] == PLACES[:2]
 
 

@@ -16,6 +16,7 @@ from gateway.contracts.ids import SessionKey
 from gateway.contracts.ports import Cancel, CancelKind, Claim
 from tests.parts.bus_samples import ANNA, control, message
 from tests.parts.claiming import claim_now
+from tests.parts.leases import beat, reap
 from tests.parts.waiting import PATIENCE_S
 
 CLAIM_AND_HANG = """
@@ -117,7 +118,7 @@ async def test_the_pulse_reaps_the_dead(bus: RedisBus, valkey_url: str) -> None:
     await bus.lanes.register("doomed", lease_ttl_s=60)
     await bus.intake.enqueue(message(1))
     await bus.lanes.claim("doomed", lanes_max=1, messages_max=1, attempts_max=4)
-    await bus.lanes.beat("doomed", lease_ttl_s=-1)
+    await beat(bus.lanes, "doomed", lease_ttl_s=-1)
     async with Worker().pulse(bus):
         while not (claims := await claim_now(bus, wait_s=1.0)):
             pass
@@ -177,12 +178,12 @@ async def test_a_lease_is_known_from_its_registration_to_its_loss(bus: RedisBus,
     before_s = time.monotonic()
     await bus.lanes.register("w1", lease_ttl_s=60)
     assert before_s + 60 <= pulse.lease_end_s <= time.monotonic() + 60
-    await bus.lanes.beat("w1", lease_ttl_s=90)
+    await beat(bus.lanes, "w1", lease_ttl_s=90)
     assert before_s + 90 <= pulse.lease_end_s <= time.monotonic() + 90
-    await bus.lanes.beat("w1", lease_ttl_s=-1)
+    await beat(bus.lanes, "w1", lease_ttl_s=-1)
     assert pulse.lease_end_s < time.monotonic()
-    await bus.lanes.reap()
-    await bus.lanes.beat("w1", lease_ttl_s=60)
+    await reap(bus.lanes)
+    await beat(bus.lanes, "w1", lease_ttl_s=60)
     assert pulse.lease_end_s == 0
 
 
@@ -203,11 +204,11 @@ async def test_after_an_outage_the_others_get_time_to_say_that_they_live(bus: Re
     await bus.intake.enqueue(message(1))
     (claim,) = (await bus.lanes.claim("w2", lanes_max=1, messages_max=1, attempts_max=4)).claims
     for worker in ("w1", "w2"):
-        await bus.lanes.beat(worker, lease_ttl_s=-1)
+        await beat(bus.lanes, worker, lease_ttl_s=-1)
     ends: set[float] = set()
     async with Worker().pulse(bus):
         while len(ends) < 4:  # the first beat, and three more with a valid lease
             ends.add(raw_redis.zscore("{q0}:wk", "w1"))
             await asyncio.sleep(0)
-    assert await bus.lanes.beat("w2", lease_ttl_s=60) == ()
+    assert await beat(bus.lanes, "w2", lease_ttl_s=60) == ()
     assert await bus.lanes.commit(claim, handled=1)

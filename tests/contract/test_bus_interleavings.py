@@ -24,6 +24,7 @@ from gateway.contracts.ports import Claim, Verdict
 from tests.parts.bus_samples import control, message, reply
 from tests.parts.databases import INSTALLATION
 from tests.parts.lane_model import Bounds, Lane, LaneModel, State, changed
+from tests.parts.leases import beat, reap
 
 KEYS = [SessionKey.parse(key) for key in ("telegram:1", "telegram:1/-1", "telegram:1/-2", "telegram:2")]
 WORKERS = ["w1", "w2", "w3"]
@@ -188,7 +189,7 @@ class Interleavings(RuleBasedStateMachine):
 
     @rule(worker=workers)
     def beat(self, worker: str) -> None:
-        cancels = self.runner.run(self.bus.lanes.beat(worker, lease_ttl_s=LEASE_TTL_S))
+        cancels = self.runner.run(beat(self.bus.lanes, worker, lease_ttl_s=LEASE_TTL_S))
         assert cancels is not None
         unaware = self.model.unaware(worker)
         news = self.model.cancelled(worker)
@@ -197,12 +198,12 @@ class Interleavings(RuleBasedStateMachine):
     @rule(worker=workers)
     def die(self, worker: str) -> None:
         """Its lease runs out, somebody reaps, and it comes back without knowing."""
-        self.runner.run(self.bus.lanes.beat(worker, lease_ttl_s=-1))
+        self.runner.run(beat(self.bus.lanes, worker, lease_ttl_s=-1))
         lost = [self.ends(lane) for lane in self.model.owned(worker)]
-        assert self.runner.run(self.bus.lanes.reap()) == len(lost)
+        assert self.runner.run(reap(self.bus.lanes)) == len(lost)
         self.model.leave(worker, is_death=True)
         self.put_off_to(NEVER_MS)
-        assert self.runner.run(self.bus.lanes.beat(worker, lease_ttl_s=LEASE_TTL_S)) is None
+        assert self.runner.run(beat(self.bus.lanes, worker, lease_ttl_s=LEASE_TTL_S)) is None
         self.runner.run(self.bus.lanes.register(worker, lease_ttl_s=LEASE_TTL_S))
 
     @rule(worker=workers)

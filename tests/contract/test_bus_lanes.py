@@ -15,6 +15,7 @@ from gateway.contracts.ports import Claim, ClaimBatch, Verdict
 from gateway.limits import ENVELOPE_BYTES_MAX, USER_TURNS_MAX
 from tests.parts.bus_samples import ANNA, BORIS, message, reply
 from tests.parts.claiming import claim_now, claim_one, claim_some
+from tests.parts.leases import beat, reap
 from tests.parts.waiting import PATIENCE_S, until
 
 LEASE_TTL_S = 60.0
@@ -393,9 +394,9 @@ async def test_a_dead_workers_lane_counts_a_failed_run_and_comes_first(bus: Redi
     await bus.lanes.register("doomed", lease_ttl_s=LEASE_TTL_S)
     old = await claim_one(bus, "doomed")
     await bus.intake.enqueue(message(1, BORIS))
-    assert await bus.lanes.beat("doomed", lease_ttl_s=-1) == ()
-    assert await bus.lanes.reap() == 1
-    assert await bus.lanes.beat("doomed", lease_ttl_s=LEASE_TTL_S) is None
+    assert await beat(bus.lanes, "doomed", lease_ttl_s=-1) == ()
+    assert await reap(bus.lanes) == 1
+    assert await beat(bus.lanes, "doomed", lease_ttl_s=LEASE_TTL_S) is None
     first, second = await claim_some(bus, "w2", lanes=2)
     assert (first.key, first.attempts, second.key) == (ANNA, 1, BORIS)
     assert first.lease.fence > old.lease.fence
@@ -413,7 +414,7 @@ async def test_draining_hands_lanes_back_without_a_failed_run(bus: RedisBus) -> 
     await bus.lanes.drain("w1")
     claim = await claim_one(bus, "w2")
     assert claim.attempts == 0
-    assert await bus.lanes.beat("w1", lease_ttl_s=LEASE_TTL_S) is None
+    assert await beat(bus.lanes, "w1", lease_ttl_s=LEASE_TTL_S) is None
     assert (await bus.operator.figures()).workers_alive == 1
 
 

@@ -39,6 +39,7 @@ from gateway.store.tables import metadata
 from tests.contract.store_samples import begin, call, ended, note, outcome, says, summary, talk
 from tests.contract.subtask_samples import asked, ending, wake_of
 from tests.contract.subtask_samples import said as said_by_child
+from tests.parts.effects import apply_effects
 
 CANARY = "4canary2"
 """In all that is Ann's, and in nothing else."""
@@ -54,7 +55,7 @@ async def live(store: Store, key: SessionKey, sign: str) -> None:
     await store.transcript.append_compaction(
         session.id, fence=2, key=key, entry=summary(f"{sign} summed up", tail_start_seq=3)
     )
-    await store.sessions.apply(key, [OpenSession()], now_ms=5_000)
+    await apply_effects(store, key, [OpenSession()], now_ms=5_000)
     boundary = await store.memories.claim_boundary(key, now_ms=6_000, for_ms=1)
     assert boundary is not None
     await store.memories.index(boundary)
@@ -283,7 +284,7 @@ async def test_of_a_shared_lane_a_person_gets_own_words_and_their_answers(store:
     await turn(store, 1, by(EVA, "eva one", id_="m1"), text="re: eva one")
     await turn(store, 2, by(TOM, "tom one", id_="m2"), text="re: tom one")
     await turn(store, 3, by(EVA, "eva two", id_="m3"), by(TOM, "tom two", id_="m4"), text="re: both")
-    await store.sessions.apply(KITCHEN, [OpenSession()], now_ms=5_000)
+    await apply_effects(store, KITCHEN, [OpenSession()], now_ms=5_000)
     await turn(store, 4, by(TOM, "tom three", id_="m5"), text="re: tom three")
     await talk(store, EVA, "eva alone", number=1)
     found = await own_of(store, EVA)

@@ -22,6 +22,7 @@ from gateway.contracts.sessions import (
 )
 from gateway.store import Store
 from tests.contract.store_samples import ANN, BOB, answer, begin, outcome, says, summary, talk
+from tests.parts.effects import apply_effects
 
 
 async def view_of(store: Store, session_id: str) -> list[str]:
@@ -67,7 +68,7 @@ async def test_an_answer_that_was_taken_back_counts_as_no_message(store: Store) 
     start = await store.turns.begin(turn_id="t2", key=ANN, fence=2, messages=command, now_ms=1, is_said=False)
     assert start.session.message_count == 1
     assert (await store.turns.commit(outcome(start, "t2", command, fence=2, text="another"))).session.message_count == 2
-    assert (await store.sessions.apply(ANN, [Undo(1)], now_ms=9_000)).message_count == 0
+    assert (await apply_effects(store, ANN, [Undo(1)], now_ms=9_000)).message_count == 0
 
 
 async def test_a_retake_takes_a_later_summary_back(store: Store) -> None:
@@ -87,7 +88,7 @@ async def test_a_stale_worker_retakes_nothing(store: Store) -> None:
 
 async def test_of_an_empty_session_nothing_is_retaken(store: Store) -> None:
     session = await talk(store, ANN, "first", number=1)
-    fresh = await store.sessions.apply(ANN, [OpenSession()], now_ms=9)
+    fresh = await apply_effects(store, ANN, [OpenSession()], now_ms=9)
     assert fresh.id != session.id
     assert await store.transcript.take_for_retry(fresh.id, fence=1, key=ANN) == []
 
@@ -95,8 +96,8 @@ async def test_of_an_empty_session_nothing_is_retaken(store: Store) -> None:
 async def test_a_resumed_session_is_the_current_one_again(store: Store) -> None:
     """The one before is closed; what is said next stands behind what was said then."""
     first = await talk(store, ANN, "first", number=1)
-    second = await store.sessions.apply(ANN, [OpenSession()], now_ms=9)
-    resumed = await store.sessions.apply(ANN, [ResumeSession(1)], now_ms=10)
+    second = await apply_effects(store, ANN, [OpenSession()], now_ms=9)
+    resumed = await apply_effects(store, ANN, [ResumeSession(1)], now_ms=10)
     assert (resumed.id, resumed.status, resumed.is_current) == (first.id, SessionStatus.ACTIVE, True)
     left = await store.sessions.by_id(second.id)
     assert left is not None
@@ -107,17 +108,17 @@ async def test_a_resumed_session_is_the_current_one_again(store: Store) -> None:
 
 async def test_a_new_session_after_a_resume_counts_on(store: Store) -> None:
     await talk(store, ANN, "first", number=1)
-    await store.sessions.apply(ANN, [OpenSession(), ResumeSession(1)], now_ms=9)
-    assert (await store.sessions.apply(ANN, [OpenSession()], now_ms=10)).number == 3
+    await apply_effects(store, ANN, [OpenSession(), ResumeSession(1)], now_ms=9)
+    assert (await apply_effects(store, ANN, [OpenSession()], now_ms=10)).number == 3
 
 
 async def test_nobody_resumes_a_session_that_is_not_there_or_not_theirs(store: Store) -> None:
     """The whole change is refused, and the current session stays open."""
     await talk(store, ANN, "first", number=1)
-    await store.sessions.apply(ANN, [OpenSession()], now_ms=9)
+    await apply_effects(store, ANN, [OpenSession()], now_ms=9)
     bobs = await talk(store, BOB, "mine", number=1)
     with pytest.raises(StoreError):
-        await store.sessions.apply(BOB, [ResumeSession(2)], now_ms=10)
+        await apply_effects(store, BOB, [ResumeSession(2)], now_ms=10)
     current = await store.sessions.current(BOB)
     assert current is not None
     assert (current.id, current.status) == (bobs.id, SessionStatus.ACTIVE)
@@ -130,10 +131,10 @@ async def test_nobody_resumes_a_session_that_is_not_there_or_not_theirs(store: S
 async def test_a_model_belongs_to_its_session(store: Store) -> None:
     """The next session begins with the configured one."""
     await talk(store, ANN, "first", number=1)
-    assert (await store.sessions.apply(ANN, [SetModel("openai/gpt-4o")], now_ms=9)).model == "openai/gpt-4o"
-    assert (await store.sessions.apply(ANN, [OpenSession()], now_ms=10)).model == ""
-    assert (await store.sessions.apply(ANN, [ResumeSession(1)], now_ms=11)).model == "openai/gpt-4o"
-    assert (await store.sessions.apply(ANN, [SetModel("")], now_ms=12)).model == ""
+    assert (await apply_effects(store, ANN, [SetModel("openai/gpt-4o")], now_ms=9)).model == "openai/gpt-4o"
+    assert (await apply_effects(store, ANN, [OpenSession()], now_ms=10)).model == ""
+    assert (await apply_effects(store, ANN, [ResumeSession(1)], now_ms=11)).model == "openai/gpt-4o"
+    assert (await apply_effects(store, ANN, [SetModel("")], now_ms=12)).model == ""
 
 
 async def test_what_a_command_made_the_user_say_is_in_the_transcript_once(store: Store) -> None:

@@ -12,6 +12,7 @@ from gateway.store import Store
 from gateway.store.sessions import SessionSearch
 from tests.contract.store_samples import ANN, BOB, reply, talk
 from tests.contract.test_store_schedules import schedule
+from tests.parts.effects import apply_effects
 
 CARL = SessionKey("discord", "9")
 GROUP = SessionKey("telegram", "1", ("-100",))
@@ -40,7 +41,7 @@ async def test_conversations_are_found_by_words_owner_time_and_cost(store: Store
     ann = await talk(store, ANN, "Where is the Marmalade?", number=1)
     group = await talk(store, GROUP, "100% sure", number=2)
     bob = await talk(store, BOB, "hello", number=3)
-    await store.sessions.apply(BOB, (SetTitle(CleanText("Plans for May")),), now_ms=5 * DAY_MS)
+    await apply_effects(store, BOB, (SetTitle(CleanText("Plans for May")),), now_ms=5 * DAY_MS)
     await store.sessions.charge([Usage(ANN, UsagePurpose.TURN, "m", 1, 1, 0, 0.5)], session_id=ann.id)
 
     async def found(**wanted: object) -> set[str]:

@@ -26,13 +26,14 @@ from tests.contract.store_samples import (
     talk,
 )
 from tests.contract.test_store_facts import ATTEMPTS
+from tests.parts.effects import apply_effects
 
 CLAIM_MS = 60_000
 
 
 async def leave(store: Store, key: SessionKey, *, now_ms: int = 5_000) -> Session:
     """/new, and memory goes through all that is due."""
-    session = await store.sessions.apply(key, [OpenSession()], now_ms=now_ms)
+    session = await apply_effects(store, key, [OpenSession()], now_ms=now_ms)
     while (boundary := await claim(store, key, now_ms=now_ms)) is not None:
         await store.memories.index(boundary)
         await store.memories.finish_boundary(boundary, now_ms=now_ms)
@@ -155,7 +156,7 @@ async def test_a_long_session_is_indexed_page_by_page_and_again_without_harm(sto
     await store.turns.commit(
         replace(outcome(start, "t1", [says(ANN, "first", id_="m1")]), entries=many, state=TurnState.DONE)
     )
-    await store.sessions.apply(ANN, [OpenSession()], now_ms=5_000)
+    await apply_effects(store, ANN, [OpenSession()], now_ms=5_000)
     boundary = await claim(store)
     assert boundary is not None
     assert boundary == Boundary(start.session.id, ANN, 0, len(many) + 1)
@@ -177,7 +178,7 @@ async def test_what_stands_out_by_its_meaning_is_found(store: Store) -> None:
         await talk(store, ANN, f"the invoice of month {number} is paid", number=number)
     await talk(store, ANN, "never give me almonds or walnuts", number=13)
     await talk(store, ANN, "ok then", number=14)
-    await store.sessions.apply(ANN, [OpenSession()], now_ms=5_000)
+    await apply_effects(store, ANN, [OpenSession()], now_ms=5_000)
     boundary = await claim(store)
     assert boundary is not None
     await store.memories.index(boundary)
@@ -217,7 +218,7 @@ async def test_forgetting_everything_empties_the_index(store: Store) -> None:
         await talk(store, key, "the canary sings", number=1)
         await leave(store, key)
         await talk(store, key, "the canary sleeps", number=2)
-        await store.sessions.apply(key, [OpenSession()], now_ms=6_000)
+        await apply_effects(store, key, [OpenSession()], now_ms=6_000)
     await store.memories.forget_all(ANN_IN_GROUP)
     assert await claim(store, ANN_IN_GROUP, now_ms=7_000) is None
     assert await words(store, ANN_IN_GROUP, "canary") == []
@@ -242,26 +243,26 @@ async def test_each_end_of_a_view_is_gone_through_once(store: Store) -> None:
     assert first == Boundary(session.id, ANN, 0, 2)
     await store.memories.finish_boundary(first, now_ms=5_001)
     assert await claim(store) is None
-    await store.sessions.apply(ANN, [OpenSession()], now_ms=5_002)
+    await apply_effects(store, ANN, [OpenSession()], now_ms=5_002)
     assert await claim(store, now_ms=5_003) == Boundary(session.id, ANN, 2, 6)
     assert await claim(store, now_ms=5_003) is None
 
 
 async def test_an_empty_session_leaves_no_boundary(store: Store) -> None:
-    await store.sessions.apply(ANN, [OpenSession(), OpenSession()], now_ms=5_000)
+    await apply_effects(store, ANN, [OpenSession(), OpenSession()], now_ms=5_000)
     assert await claim(store, now_ms=5_001) is None
 
 
 async def test_of_many_who_come_at_once_one_gets_it(store: Store) -> None:
     await talk(store, ANN, "one", number=1)
-    await store.sessions.apply(ANN, [OpenSession()], now_ms=5_000)
+    await apply_effects(store, ANN, [OpenSession()], now_ms=5_000)
     claimed = await asyncio.gather(*(claim(store, now_ms=5_001) for _ in range(8)))
     assert len([boundary for boundary in claimed if boundary]) == 1
 
 
 async def test_what_a_dead_process_left_is_tried_once_more(store: Store) -> None:
     await talk(store, ANN, "one", number=1)
-    await store.sessions.apply(ANN, [OpenSession()], now_ms=5_000)
+    await apply_effects(store, ANN, [OpenSession()], now_ms=5_000)
     assert await claim(store, BOB, now_ms=5_001) is None, "not by another key"
     assert await claim(store, None, now_ms=5_001) is not None
     assert await claim(store, None, now_ms=5_001 + CLAIM_MS) is None, "still in work"
@@ -272,14 +273,14 @@ async def test_what_a_dead_process_left_is_tried_once_more(store: Store) -> None
 async def test_what_was_left_long_ago_is_let_be(store: Store) -> None:
     """Memory that is switched on after a year does not read that year."""
     await talk(store, ANN, "one", number=1)
-    await store.sessions.apply(ANN, [OpenSession()], now_ms=5_000)
+    await apply_effects(store, ANN, [OpenSession()], now_ms=5_000)
     assert await claim(store, None, now_ms=5_001 + BOUNDARIES_KEPT_H * 3_600_000) is None
 
 
 async def test_what_was_resumed_is_gone_through_from_where_it_was_left(store: Store) -> None:
     first = await talk(store, ANN, "one", number=1)
     await leave(store, ANN)
-    await store.sessions.apply(ANN, [ResumeSession(first.number)], now_ms=6_000)
+    await apply_effects(store, ANN, [ResumeSession(first.number)], now_ms=6_000)
     await talk(store, ANN, "two", number=2)
-    await store.sessions.apply(ANN, [OpenSession()], now_ms=7_000)
+    await apply_effects(store, ANN, [OpenSession()], now_ms=7_000)
     assert await claim(store, now_ms=7_001) == Boundary(first.id, ANN, 2, 4)

@@ -13,6 +13,7 @@ from gateway.contracts.messages import CleanText
 from gateway.contracts.sessions import Effect, OpenSession, Session, SessionStatus, SetProfile, SetTitle, UsagePurpose
 from gateway.store import Store
 from tests.contract.store_samples import ANN, ANN_IN_GROUP, BOB, bare, begin, call, outcome, says, summary, talk
+from tests.parts.effects import apply_effects
 
 
 async def test_a_stranger_has_no_session(store: Store) -> None:
@@ -24,7 +25,7 @@ async def test_a_stranger_has_no_session(store: Store) -> None:
 
 async def test_new_closes_the_session_and_opens_the_next(store: Store) -> None:
     first = await talk(store, ANN, "hello", number=1)
-    second = await store.sessions.apply(ANN, [OpenSession()], now_ms=5_000)
+    second = await apply_effects(store, ANN, [OpenSession()], now_ms=5_000)
     assert (second.number, second.is_current, second.message_count, second.created_at_ms) == (2, True, 0, 5_000)
     closed = await store.sessions.by_id(first.id)
     assert closed is not None
@@ -36,13 +37,13 @@ async def test_new_closes_the_session_and_opens_the_next(store: Store) -> None:
 
 
 async def test_an_effect_on_a_stranger_opens_the_first_session(store: Store) -> None:
-    session = await store.sessions.apply(ANN, [SetTitle(CleanText("Plans"))], now_ms=5_000)
+    session = await apply_effects(store, ANN, [SetTitle(CleanText("Plans"))], now_ms=5_000)
     assert (session.number, session.title, session.is_current) == (1, "Plans", True)
     assert (await begin(store, "t1", [says(ANN, "hello", id_="m1")])).session.id == session.id
 
 
 async def test_many_new_at_once_count_without_gaps(store: Store) -> None:
-    await asyncio.gather(*(store.sessions.apply(ANN, [OpenSession()], now_ms=n) for n in range(8)))
+    await asyncio.gather(*(apply_effects(store, ANN, [OpenSession()], now_ms=n) for n in range(8)))
     sessions = await store.sessions.page(key=ANN)
     assert sorted(session.number for session in sessions) == list(range(1, 10))
     assert [session.number for session in sessions if session.is_current] == [9]
@@ -69,13 +70,13 @@ async def claimed(store: Store, session: Session, *, now_ms: int = 1_000) -> boo
 async def test_the_users_title_always_wins(store: Store) -> None:
     session = await talk(store, ANN, "hello", number=1)
     assert await claimed(store, session)
-    await store.sessions.apply(ANN, [SetTitle(CleanText("Mine"))], now_ms=5_000)
+    await apply_effects(store, ANN, [SetTitle(CleanText("Mine"))], now_ms=5_000)
     assert not await store.transcript.set_title_if_untitled(
         session.id, CleanText("Model's"), made_of=CleanText("hello")
     )
     await store.sessions.release_title(session.id)
     assert not await claimed(store, session)
-    await store.sessions.apply(ANN, [SetTitle(CleanText("Mine, too"))], now_ms=5_001)
+    await apply_effects(store, ANN, [SetTitle(CleanText("Mine, too"))], now_ms=5_001)
     named = await store.sessions.by_id(session.id)
     assert named is not None
     assert (named.title, named.title_tries) == ("Mine, too", 1)
@@ -115,10 +116,10 @@ async def test_the_first_words_of_a_session_are_those_of_a_person_that_still_sta
 async def test_a_profile_is_chosen_for_the_current_session_only(store: Store) -> None:
     session = await talk(store, ANN, "hello", number=1)
     await talk(store, BOB, "hello", number=2)
-    changed = await store.sessions.apply(ANN, [SetProfile("writer")], now_ms=5_000)
+    changed = await apply_effects(store, ANN, [SetProfile("writer")], now_ms=5_000)
     assert (changed.id, changed.profile) == (session.id, "writer")
-    assert (await store.sessions.apply(BOB, [], now_ms=5_000)).profile == ""
-    assert (await store.sessions.apply(ANN, [OpenSession()], now_ms=5_001)).profile == ""
+    assert (await apply_effects(store, BOB, [], now_ms=5_000)).profile == ""
+    assert (await apply_effects(store, ANN, [OpenSession()], now_ms=5_001)).profile == ""
 
 
 # --- sums
@@ -153,7 +154,7 @@ async def test_charges_made_at_once_all_count(store: Store) -> None:
 
 async def test_lists_are_newest_first_and_pages_do_not_overlap(store: Store) -> None:
     for now_ms in (1_000, 2_000, 2_000, 3_000, 3_000):
-        await store.sessions.apply(ANN, [OpenSession()], now_ms=now_ms)
+        await apply_effects(store, ANN, [OpenSession()], now_ms=now_ms)
     await talk(store, BOB, "hello", number=1)
     everything = await store.sessions.page()
     assert [s.created_at_ms for s in everything] == sorted((s.created_at_ms for s in everything), reverse=True)
@@ -165,7 +166,7 @@ async def test_lists_are_newest_first_and_pages_do_not_overlap(store: Store) -> 
 
 async def test_talking_does_not_move_a_session_between_pages(store: Store) -> None:
     old = await talk(store, ANN, "hello", number=1)
-    await store.sessions.apply(BOB, [OpenSession()], now_ms=9_000)
+    await apply_effects(store, BOB, [OpenSession()], now_ms=9_000)
     before = [session.id for session in await store.sessions.page()]
     await talk(store, ANN, "again", number=2)
     assert [session.id for session in await store.sessions.page()] == before

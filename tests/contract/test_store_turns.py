@@ -30,6 +30,7 @@ from tests.contract.store_samples import (
     talk,
     unsent,
 )
+from tests.parts.effects import apply_effects
 
 
 def test_the_sql_store_is_a_store(sqlite_url: str) -> None:
@@ -179,7 +180,7 @@ async def test_an_unanswered_message_follows_into_the_next_session(store: Store)
     """The session was closed under a crashed turn: the model must see the message where it answers it."""
     messages = [says(ANN, "hello", id_="m1")]
     first = await begin(store, "t1", messages)
-    second = await store.sessions.apply(ANN, [OpenSession()], now_ms=1_600)
+    second = await apply_effects(store, ANN, [OpenSession()], now_ms=1_600)
     again = await begin(store, "t2", messages, fence=2)
     assert again.session.id == second.id
     assert again.fresh_ids == {"m1"}

@@ -27,6 +27,7 @@ from tests.contract.store_samples import (
     talk,
     unsent,
 )
+from tests.parts.effects import apply_effects
 
 NOTE = literal_text("(given up)")
 
@@ -104,7 +105,7 @@ async def test_a_last_try_alone_leaves_the_others_for_later(store: Store) -> Non
 
 async def test_deleted_words_leave_a_session_that_was_closed_meanwhile(store: Store) -> None:
     start = await begin(store, "t1", [says(ANN, "my secret", id_="m1")], fence=1)
-    await store.sessions.apply(ANN, [OpenSession()], now_ms=1_600)
+    await apply_effects(store, ANN, [OpenSession()], now_ms=1_600)
     await begin(store, "t2", [says(ANN, "hello", id_="m2")], fence=2)
     assert await store.transcript.page(start.session.id) == []
     assert await texts(store) == ["hello"]

@@ -13,6 +13,7 @@ from gateway.contracts.messages import CleanText
 from gateway.contracts.sessions import Entry, EntryKind, Role, Session, TurnSaid, Undo
 from gateway.store import Store
 from tests.contract.store_samples import ANN, ANN_IN_GROUP, BOB, begin, outcome, says, summary, talk
+from tests.parts.effects import apply_effects
 
 _users = count(1)
 
@@ -22,7 +23,7 @@ async def undo(store: Store, key: SessionKey, *, turns: int = 1) -> Session:
     session = await store.sessions.current(key)
     assert session is not None
     newest = await store.transcript.newest_turns(session.id, limit=turns)
-    return await store.sessions.apply(key, [Undo(newest[-1].first_seq)], now_ms=9_000)
+    return await apply_effects(store, key, [Undo(newest[-1].first_seq)], now_ms=9_000)
 
 
 async def texts(store: Store, session: Session) -> list[str]:

@@ -23,6 +23,7 @@ from gateway.contracts.sessions import UNTITLED, Role, Session, SetTitle, UsageP
 from gateway.scrub import Scrubber
 from gateway.store import Store
 from tests.contract.store_samples import ANN, talk
+from tests.parts.effects import apply_effects
 from tests.parts.waiting import until
 
 
@@ -153,7 +154,7 @@ async def test_a_title_that_the_user_gave_meanwhile_stays(store: Store, tmp_path
     await talk(store, ANN, "hello", number=1)
     making = asyncio.create_task(titler(store, client, tmp_path).title(await now(store), turn_id="turn", permit=always))
     await until(lambda: client.asked)
-    await store.sessions.apply(ANN, [SetTitle(CleanText("Mine"))], now_ms=5_000)
+    await apply_effects(store, ANN, [SetTitle(CleanText("Mine"))], now_ms=5_000)
     client.gate.set()
     await making
     assert (await now(store)).title == "Mine"
@@ -224,7 +225,7 @@ async def test_nobody_is_told_of_a_title_that_came_too_late(store: Store, tmp_pa
     naming = titler(store, client, tmp_path, publish)
     making = asyncio.create_task(naming.title(await now(store), turn_id="turn", permit=always, address=HERE))
     await until(lambda: client.asked)
-    await store.sessions.apply(ANN, [SetTitle(CleanText("Mine"))], now_ms=5_000)
+    await apply_effects(store, ANN, [SetTitle(CleanText("Mine"))], now_ms=5_000)
     client.gate.set()
     await making
     assert told == []

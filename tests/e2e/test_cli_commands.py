@@ -29,6 +29,7 @@ from gateway.store import open_store
 from gateway.store.migrations import migrate
 from tests.contract.store_samples import ANN
 from tests.contract.subtask_samples import conversation, opened
+from tests.parts.effects import apply_effects
 from tests.parts.warm import WarmTrivet
 
 ROOT = Path(__file__).parents[2]
@@ -392,7 +393,7 @@ async def _delegate(url: str, key: SessionKey = ANN, *, title: str = "") -> None
     store = open_store(url)
     try:
         session = await conversation(store, key)
-        await store.sessions.apply(key, [SetTitle(CleanText(title))], now_ms=2_000)
+        await apply_effects(store, key, [SetTitle(CleanText(title))], now_ms=2_000)
         await opened(store, session, "k1")
     finally:
         await store.close()

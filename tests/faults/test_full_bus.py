@@ -25,6 +25,7 @@ from tests.parts.answering import EchoAgent
 from tests.parts.bus_samples import ANNA, BORIS, control, message, receipt, reply
 from tests.parts.claiming import claim_now
 from tests.parts.databases import INSTALLATION
+from tests.parts.leases import beat
 from tests.parts.minds import Mind
 from tests.parts.postmen import delivering, with_files
 from tests.parts.towns import Town, town
@@ -83,11 +84,11 @@ async def test_a_full_bus_takes_nothing_and_what_it_has_is_answered_to_the_end(s
     with full:
         await bus.intake.enqueue(message(3))
     await lanes.register("w2", lease_ttl_s=60)
-    assert await lanes.beat("w2", lease_ttl_s=60) == ()
+    assert await beat(lanes, "w2", lease_ttl_s=60) == ()
     batch = await lanes.claim("w2", lanes_max=2, messages_max=10, attempts_max=4)
     first, other = batch.claims
     assert (await bus.intake.request_control(control(1, BORIS))).verdict is Verdict.ACCEPTED
-    assert await lanes.beat("w2", lease_ttl_s=60) == (Cancel(str(BORIS), CancelKind.STOP),)
+    assert await beat(lanes, "w2", lease_ttl_s=60) == (Cancel(str(BORIS), CancelKind.STOP),)
     assert await lanes.retry_later(other, delay_s=0, error="it was stopped")
     assert await lanes.commit(first, handled=1, replies=[reply(1)])
     assert await deliveries.hold("deliver:telegram", "c1", ttl_s=60)

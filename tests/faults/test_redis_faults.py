@@ -20,6 +20,7 @@ from gateway.contracts.ids import SessionKey
 from gateway.contracts.ports import Cancel, Claim, Verdict
 from tests.parts.bus_samples import ANNA, message, reply
 from tests.parts.databases import INSTALLATION
+from tests.parts.leases import reap
 from tests.parts.ports import free_port
 from tests.parts.redis_sets import DURABLE, ValkeyProcess, end_all
 from tests.parts.waiting import PATIENCE_S, until
@@ -166,7 +167,7 @@ async def pause_and_take_over(servers: Servers, *, pause_s: float) -> None:
     await enqueue_until_accepted(fresh, 2)
     await fresh.lanes.register("w2", lease_ttl_s=60)
     while not (taken := await claim_all(fresh, "w2")):
-        await fresh.lanes.reap()
+        await reap(fresh.lanes)
     assert [one.id for one in taken[0].messages] == [message(1).id, message(2).id]
     assert not await stale.lanes.commit(claim, handled=1, replies=[reply(1)])
     assert await fresh.lanes.commit(taken[0], handled=2, replies=[reply(2)])

@@ -23,6 +23,7 @@ from gateway.scrub import Scrubber
 from gateway.store import Store
 from tests.parts.agents import message
 from tests.parts.crew import Crew
+from tests.parts.effects import apply_effects
 from tests.parts.keepers import policy_of
 
 ANN, BOB = SessionKey.parse("telegram:1"), SessionKey.parse("telegram:2")
@@ -164,7 +165,7 @@ async def test_what_somebody_cancelled_wakes_nobody(crew: Crew, process: Process
 
 async def test_a_conversation_that_was_left_is_not_woken(crew: Crew, process: Process) -> None:
     await crew.spawn("alpha")
-    await crew.store.sessions.apply(ANN, [OpenSession()], now_ms=2)
+    await apply_effects(crew.store, ANN, [OpenSession()], now_ms=2)
     await crew.end("alpha")
     assert await process.look() == []
     assert await process.nothing_is_due()

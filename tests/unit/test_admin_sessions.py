@@ -13,6 +13,7 @@ from gateway.contracts.ids import SessionKey
 from gateway.contracts.sessions import OpenSession
 from gateway.limits import LANE_MESSAGES_MAX
 from gateway.store import Store
+from tests.parts.effects import apply_effects
 from tests.parts.operator_api import ADA, CLOCK, app_of, client_of, converse, message
 
 
@@ -110,7 +111,7 @@ async def test_only_the_current_session_of_a_key_can_be_compacted(
     admin: httpx.AsyncClient, sqlite_store: Store
 ) -> None:
     old = await converse(sqlite_store, ADA, 1)
-    await sqlite_store.sessions.apply(ADA, [OpenSession()], now_ms=CLOCK.now_ms())
+    await apply_effects(sqlite_store, ADA, [OpenSession()], now_ms=CLOCK.now_ms())
     answer = await admin.post(f"/api/v1/sessions/{old.id}/compact")
     assert answer.status_code == 409
     assert (await admin.post("/api/v1/sessions/none/compact")).status_code == 404

@@ -11,7 +11,7 @@ import contextlib
 import socket
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.metadata import version
 from typing import Final
@@ -81,7 +81,7 @@ async def serve(
     before, and are ours as soon as `ready` is called. Closes the listener."""
     clock, settings = SystemClock(), loaded.settings
     with listener:
-        async with _store(settings, clock) as store, _bus(settings, store) as bus:
+        async with open_store(database_url(settings), clock) as store, await _bus(settings, store) as bus:
             keeper = AccessService(
                 store.access, bus.access, bus.deliveries, settings.access.policy, scrubber.scrub, clock
             )
@@ -170,30 +170,16 @@ async def _pause(stopping: asyncio.Event, pause_s: float) -> None:
             await stopping.wait()
 
 
-@contextlib.asynccontextmanager
-async def _bus(settings: Settings, store: Store) -> AsyncIterator[RedisBus]:
+async def _bus(settings: Settings, store: Store) -> RedisBus:
     """Open the database's own bus. While no database answers, which `/readyz` tells, any bus that names an installation
     is taken."""
     installation: str | None = None
     with contextlib.suppress(StoreError):
         installation = await store.installation()
-    bus = await retry_until_available(
+    return await retry_until_available(
         lambda: open_bus(settings.redis.url or embedded_url(settings.data_dir), installation=installation),
         RetryPolicy(for_s=BUS_WAIT_S),
     )
-    try:
-        yield bus
-    finally:
-        await bus.close()
-
-
-@contextlib.asynccontextmanager
-async def _store(settings: Settings, clock: SystemClock) -> AsyncIterator[Store]:
-    store = open_store(database_url(settings), clock)
-    try:
-        yield store
-    finally:
-        await store.close()
 
 
 if __name__ == "__main__":

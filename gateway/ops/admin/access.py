@@ -23,7 +23,7 @@ from gateway.contracts.budgets import NANO_PER_USD, LimitRule, limited_named, na
 from gateway.contracts.ports import Clock
 from gateway.contracts.sessions import GrantRole
 from gateway.limits import AUDITED_SHOWN_DEFAULT, AUDITED_SHOWN_MAX, PAIRING_LOCKED_S, PAIRING_TTL_S, REASON_CHARS_MAX
-from gateway.ops.admin.http import ADMIN, PAGE_MAX, owner_of, refusals
+from gateway.ops.admin.http import ADMIN, PAGE_MAX, found, owner_of, refusals
 from gateway.ops.admin.views import ApiView, KeyText, Moment, known_moment, moment
 from gateway.scrub import Scrubber
 from gateway.store.export import PeopleStore
@@ -129,13 +129,12 @@ def _add_people(router: APIRouter, keeper: AccessService) -> None:
         """Give a person a role, or block that person: it counts for the next message."""
         owner = owner_of(key)
         await keeper.grant(owner, order.role, actor=ADMIN, reason=order.reason)
-        return next(GrantView.of(found) for found in await keeper.book.grants() if found.key == owner)
+        return next(GrantView.of(each) for each in await keeper.book.grants() if each.key == owner)
 
     @router.delete("/grants/{key:path}", status_code=status.HTTP_204_NO_CONTENT, responses=refusals(404))
     async def revoke(key: str) -> None:
         """Withdraw the decision about this person; 404 if there was none."""
-        if not await keeper.revoke(owner_of(key), actor=ADMIN):
-            raise HTTPException(status.HTTP_404_NOT_FOUND, f"nothing was decided about {key[:80]!r}")
+        found(await keeper.revoke(owner_of(key), actor=ADMIN), f"nothing was decided about {key[:80]!r}")
 
 
 def _add_strangers(router: APIRouter, keeper: AccessService, clock: Clock) -> None:
@@ -181,8 +180,8 @@ def _add_places(router: APIRouter, keeper: AccessService) -> None:
     async def reset(place: str) -> None:
         """Reset a place to its configuration and withdraw its approvals: calls that the configuration asks about are
         asked about again; 404 if nothing was decided about it."""
-        if not await keeper.set_place(place_named(place), PlaceRule(), actor=ADMIN):
-            raise HTTPException(status.HTTP_404_NOT_FOUND, f"nothing was decided about {place[:80]!r}")
+        has_changed = await keeper.set_place(place_named(place), PlaceRule(), actor=ADMIN)
+        found(has_changed, f"nothing was decided about {place[:80]!r}")
 
 
 def _add_approvals(router: APIRouter, keeper: AccessService) -> None:
@@ -194,8 +193,8 @@ def _add_approvals(router: APIRouter, keeper: AccessService) -> None:
     @router.delete("/approvals/{place:path}", status_code=status.HTTP_204_NO_CONTENT, responses=refusals(404))
     async def ask_again(place: str, tool: str) -> None:
         """Ask about calls of this tool in that place again; 404 if it was not approved for good there."""
-        if not await keeper.ask_again(place_named(place), tool, actor=ADMIN):
-            raise HTTPException(status.HTTP_404_NOT_FOUND, f"nothing of {tool[:80]!r} was approved for good there")
+        has_changed = await keeper.ask_again(place_named(place), tool, actor=ADMIN)
+        found(has_changed, f"nothing of {tool[:80]!r} was approved for good there")
 
 
 # Limits of a day, and of the pace of messages: shown and changed, on top of the configuration.
@@ -247,8 +246,8 @@ def limit_routes(keeper: AccessService) -> APIRouter:
     @router.delete("/{whom:path}", status_code=status.HTTP_204_NO_CONTENT, responses=refusals(404))
     async def reset(whom: str) -> None:
         """Reset the limits to the configuration; 404 if nothing was decided."""
-        if not await keeper.change_limits(limited_named(whom), lambda _: LimitRule(), actor=ADMIN):
-            raise HTTPException(status.HTTP_404_NOT_FOUND, f"nothing was decided about the limits of {whom[:80]!r}")
+        has_changed = await keeper.change_limits(limited_named(whom), lambda _: LimitRule(), actor=ADMIN)
+        found(has_changed, f"nothing was decided about the limits of {whom[:80]!r}")
 
     return router
 
@@ -317,8 +316,8 @@ def client_routes(keeper: AccessService, people: PeopleStore, token_key: str) ->
         """Listen to a program no more, from its next request on: its token is worth nothing for good. 404 for one that
         is not there."""
         client = owner_of(key)
-        if client.channel != CHANNEL or not await keeper.revoke(client, actor=ADMIN):
-            raise HTTPException(status.HTTP_404_NOT_FOUND, f"there is no program {key[:80]!r}")
+        is_gone = client.channel == CHANNEL and await keeper.revoke(client, actor=ADMIN)
+        found(is_gone, f"there is no program {key[:80]!r}")
 
     return router
 

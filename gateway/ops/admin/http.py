@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Mapping
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeVar
 from urllib.parse import urlencode, urlsplit
 
 from fastapi import FastAPI, Query, Request
@@ -27,6 +27,8 @@ from gateway.contracts.messages import each_text
 from gateway.contracts.ports import Clock
 from gateway.limits import SIGN_IN_S
 from gateway.scrub import Scrubber
+
+T = TypeVar("T")
 
 
 class Refusal(BaseModel):
@@ -120,6 +122,13 @@ Limit = Annotated[int, Query(ge=1, le=PAGE_MAX)]
 def owner_of(text: str) -> SessionKey:
     """Return the person, or the shared place, that a session key belongs to. Raises `BadSessionKey`."""
     return SessionKey.parse(text).owner
+
+
+def found(what: T | None, otherwise: str) -> T:
+    """Return what there is. Raises 404, which says `otherwise`, where that is nothing."""
+    if not what:
+        raise HTTPException(status.HTTP_404_NOT_FOUND, otherwise)
+    return what
 
 
 # Who may use the operator's port: scripts with the admin token, and browsers that signed in with it. There is no way to

@@ -10,7 +10,7 @@ from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, HTTPException, Query
+from fastapi import APIRouter, Query
 from fastapi.responses import Response
 from pydantic import BaseModel, Field
 from starlette import status
@@ -26,7 +26,7 @@ from gateway.contracts.ports import Clock
 from gateway.contracts.sessions import GrantRole
 from gateway.limits import ERASE_PATIENCE_S
 from gateway.ops.admin.access import LimitsView
-from gateway.ops.admin.http import ADMIN, PAGE_DEFAULT, Limit, owner_of, refusals
+from gateway.ops.admin.http import ADMIN, PAGE_DEFAULT, Limit, found, owner_of, refusals
 from gateway.ops.admin.views import ApiView, Erased, KeyText, KnownMoment, Moment, moment
 from gateway.scrub import Scrubber
 from gateway.store import Store
@@ -76,11 +76,11 @@ def known_people(store: Store, keeper: AccessService, figures: Operator, lanes: 
     """Build the routes that read below /api/v1/people."""
     router = APIRouter(prefix="/api/v1/people", tags=["users"])
 
-    async def told(found: Sequence[KnownPerson], names: Mapping[SessionKey, str]) -> list[dict[str, Any]]:
+    async def told(known: Sequence[KnownPerson], names: Mapping[SessionKey, str]) -> list[dict[str, Any]]:
         """Return, for each of these people, what their views say that is not known with the person."""
         today = day_of(clock.now_ms())
         span = Period(day_begins_ms(today + 1 - USAGE_DAYS), day_begins_ms(today + 1))
-        spent = await store.usage.of_some([person.key for person in found], span)
+        spent = await store.usage.of_some([person.key for person in known], span)
         return [
             {
                 "name": names.get(person.key, ""),
@@ -89,7 +89,7 @@ def known_people(store: Store, keeper: AccessService, figures: Operator, lanes: 
                 "tokens": sums.tokens,
                 "cost": sums.cost_usd,
             }
-            for person in found
+            for person in known
             for sums in (spent.get(person.key, UsageSum()),)
         ]
 
@@ -102,18 +102,16 @@ def known_people(store: Store, keeper: AccessService, figures: Operator, lanes: 
         """List who has spoken or was decided about, last seen first."""
         names = await figures.names()
         called = [key for key, name in names.items() if q.strip() and q.strip().lower() in name.lower()]
-        found = await store.people.page(words=q, owners=called, limit=limit, offset=offset)
-        return [KnownPersonView.of(each, **more) for each, more in zip(found, await told(found, names), strict=True)]
+        known = await store.people.page(words=q, owners=called, limit=limit, offset=offset)
+        return [KnownPersonView.of(each, **more) for each, more in zip(known, await told(known, names), strict=True)]
 
     @router.get("/{key:path}", responses=refusals(404))
     async def person(key: str) -> WholePersonView:
         """Show one person, with the places where they speak, and what waits there. 404 for somebody who has no
         conversation and about whom nothing was decided."""
         owner = owner_of(key)
-        found = await store.people.page(words=str(owner), owners=[owner], limit=_PAGE_MAX)
-        known = [each for each in found if each.key == owner]
-        if not known:
-            raise HTTPException(status.HTTP_404_NOT_FOUND, f"nobody is known as {str(owner)[:80]!r}")
+        alike = await store.people.page(words=str(owner), owners=[owner], limit=_PAGE_MAX)
+        known = found([each for each in alike if each.key == owner], f"nobody is known as {str(owner)[:80]!r}")
         (more,) = await told(known, await figures.names())
         reasons = [str(each.reason) for each in await keeper.book.grants() if each.key == owner]
         keys = await store.people.keys(owner)
@@ -252,30 +250,27 @@ def personal_data_routes(store: Store, bus: Operator) -> APIRouter:
     @router.get("/schedules")
     async def schedules(key: str | None = None, limit: Limit = PAGE_DEFAULT) -> list[ScheduleView]:
         """List what is still to come, what is due first in front; `key` selects one person's."""
-        found = await store.schedules.coming(owner_of(key) if key else None, limit=limit)
+        coming = await store.schedules.coming(owner_of(key) if key else None, limit=limit)
         names = await bus.names()
-        return [ScheduleView.of(each, name=names.get(each.owner, "")) for each in found]
+        return [ScheduleView.of(each, name=names.get(each.owner, "")) for each in coming]
 
     @router.delete("/schedules/{key:path}", status_code=status.HTTP_204_NO_CONTENT, responses=refusals(404))
     async def cancel(key: str, number: Number) -> None:
         """End a schedule for good; 404 when its owner has no active one of that number."""
         owner = owner_of(key)
-        if await store.schedules.cancel(owner, number) is None:
-            raise HTTPException(status.HTTP_404_NOT_FOUND, f"{str(owner)[:80]!r} has no schedule {number}")
+        found(await store.schedules.cancel(owner, number), f"{str(owner)[:80]!r} has no schedule {number}")
         await store.audit.note(ADMIN, "schedule.cancel", f"user:{owner}", {"number": number})
 
     @router.get("/memory")
     async def memory(key: str, q: str = "", limit: Limit = PAGE_DEFAULT) -> list[FactView]:
         """List what is remembered of a person, wherever it was learned: what has to do with `q`, or the newest."""
-        found = await store.memories.recall(owner_of(key), q, limit=limit)
-        return list(map(FactView.of, found))
+        return list(map(FactView.of, await store.memories.recall(owner_of(key), q, limit=limit)))
 
     @router.delete("/memory/{key:path}", status_code=status.HTTP_204_NO_CONTENT, responses=refusals(404))
     async def forget(key: str, number: Number) -> None:
         """Forget a fact; 404 when nothing of that number is remembered of the person."""
         owner = owner_of(key)
-        if not await store.memories.forget(owner, [number]):
-            raise HTTPException(status.HTTP_404_NOT_FOUND, f"nothing is remembered as {number}")
+        found(await store.memories.forget(owner, [number]), f"nothing is remembered as {number}")
         await store.audit.note(ADMIN, "memory.forget", f"user:{owner}", {"number": number})
 
     return router
@@ -308,8 +303,8 @@ def link_routes(links: LinkStore, keeper: AccessService, clock: Clock) -> APIRou
     async def part(key: str) -> None:
         """Unlink this account, so that it is a person of its own again; 404 if it was not linked."""
         owner = owner_of(key)
-        if not await links.part(owner, [owner], actor=ADMIN, now_ms=clock.now_ms()):
-            raise HTTPException(status.HTTP_404_NOT_FOUND, f"{str(owner)[:80]!r} is linked with no other account")
+        parted = await links.part(owner, [owner], actor=ADMIN, now_ms=clock.now_ms())
+        found(parted, f"{str(owner)[:80]!r} is linked with no other account")
         await keeper.project()
 
     return router
@@ -350,7 +345,7 @@ def usage_routes(book: UsageStore, clock: Clock) -> APIRouter:
         today = day_of(clock.now_ms())
         span = Period(day_begins_ms(today + 1 - days), day_begins_ms(today + 1))
         owner = owner_of(key) if key else None
-        found = await book.by_day(owner, span, limit=limit, offset=offset)
-        return [UsageView.of(each.sum, key=each.owner, day=moment(day_begins_ms(each.day)).date()) for each in found]
+        rows = await book.by_day(owner, span, limit=limit, offset=offset)
+        return [UsageView.of(each.sum, key=each.owner, day=moment(day_begins_ms(each.day)).date()) for each in rows]
 
     return router

@@ -24,7 +24,7 @@ from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.ports import Clock, Verdict
 from gateway.contracts.sessions import Session
 from gateway.ops.admin import views
-from gateway.ops.admin.http import ADMIN, PAGE_DEFAULT, Limit, owner_of, refusals
+from gateway.ops.admin.http import ADMIN, PAGE_DEFAULT, Limit, found, owner_of, refusals
 from gateway.ops.admin.trace import hops_of, nothing_known
 from gateway.scrub import Scrubber
 from gateway.store import Store
@@ -131,7 +131,7 @@ def conversations(store: Store, bus: Operator) -> APIRouter:
             None if until is None else _begins_ms(until) + DAY_MS,
             cost_min,
         )
-        found = await store.sessions.page(
+        chosen = await store.sessions.page(
             key=SessionKey.parse(key) if key else None,
             parent_session_id=parent_session_id,
             channel=channel,
@@ -140,7 +140,7 @@ def conversations(store: Store, bus: Operator) -> APIRouter:
             with_sub_agents=sub_agents,
             search=search,
         )
-        return await session_views(store.tasks, found, names)
+        return await session_views(store.tasks, chosen, names)
 
     @router.get("/{session_id}", responses=refusals(404))
     async def session(session_id: str) -> views.SessionView:
@@ -259,21 +259,18 @@ def _begins_ms(day: date) -> int:
 
 
 async def session_views(
-    book: TaskStore, found: Sequence[Session], names: Mapping[SessionKey, str]
+    book: TaskStore, chosen: Sequence[Session], names: Mapping[SessionKey, str]
 ) -> list[views.SessionView]:
     """Convert sessions to the form that the API shows, each with the number of sub-agents that work for it."""
-    counts = await book.count_children([session.id for session in found])
+    counts = await book.count_children([session.id for session in chosen])
     return [
         views.session_view(session, children_count=counts.get(session.id, 0), name=names.get(session.key.owner, ""))
-        for session in found
+        for session in chosen
     ]
 
 
 async def _wanted(store: Store, session_id: str) -> Session:
-    session = await store.sessions.by_id(session_id)
-    if session is None:
-        raise _unknown(session_id)
-    return session
+    return found(await store.sessions.by_id(session_id), _unknown(session_id))
 
 
 # The sessions of sub-agents below a conversation.
@@ -298,16 +295,14 @@ def families(store: Store, clock: Clock) -> APIRouter:
     async def tree(session_id: SessionId) -> views.SessionTree:
         """Show this session with all below it, nested: each has its `children`, oldest first, and its sub-agent's
         `task`. Of more than 1,000 the newest. 404 for an unknown session."""
-        found = await book.tree(session_id)
-        if not found:
-            raise _unknown(session_id)
-        return views.nested(found, await book.tasks_below(session_id), now_ms=clock.now_ms())
+        family = found(await book.tree(session_id), _unknown(session_id))
+        return views.nested(family, await book.tasks_below(session_id), now_ms=clock.now_ms())
 
     return router
 
 
-def _unknown(session_id: str) -> HTTPException:
-    return HTTPException(status.HTTP_404_NOT_FOUND, f"there is no session {session_id[:80]!r}")
+def _unknown(session_id: str) -> str:
+    return f"there is no session {session_id[:80]!r}"
 
 
 # The fate of messages and replies: the queue, traces, deliveries, dead letters.
@@ -331,16 +326,13 @@ def deliveries(store: Store, bus: Operator, clock: Clock) -> APIRouter:
     async def trace(id: str) -> list[views.HopView]:
         """Trace every hop of a message, oldest first, by the reference that its author was told, or by an id: of the
         message, its turn, its reply, or its dead letter; of a session or a session key, those of the newest turns."""
-        hops = await hops_of(id, store, bus)
-        if not hops:
-            raise HTTPException(status.HTTP_404_NOT_FOUND, nothing_known(id))
-        return list(map(views.HopView.of, hops))
+        return list(map(views.HopView.of, found(await hops_of(id, store, bus), nothing_known(id))))
 
     @router.get("/deliveries")
     async def recent(limit: Limit = PAGE_DEFAULT, key: str | None = None) -> list[views.DeliveryView]:
         """List how far the newest replies came, newest first; `key` shows those of one session key."""
-        found = await store.outbox.recent(SessionKey.parse(key) if key else None, limit=limit)
-        return list(map(views.DeliveryView.of, found))
+        newest = await store.outbox.recent(SessionKey.parse(key) if key else None, limit=limit)
+        return list(map(views.DeliveryView.of, newest))
 
     @router.get("/dead-letters")
     async def dead(limit: Limit = PAGE_DEFAULT) -> list[views.DeadLetterView]:
@@ -357,18 +349,17 @@ def dead_letters(store: Store, bus: Operator) -> APIRouter:
     @router.post("/{entry_id}/retry", status_code=status.HTTP_204_NO_CONTENT, responses=refusals(404))
     async def retry(entry_id: str) -> None:
         """Put the message back on its lane; 404 when it is no dead message."""
-        _found(await bus.retry_dead(entry_id), entry_id)
+        found(await bus.retry_dead(entry_id), _no_letter(entry_id))
         await store.audit.note(ADMIN, "dead-letter.retry", f"dead-letter:{entry_id}")
 
     @router.delete("/{entry_id}", status_code=status.HTTP_204_NO_CONTENT, responses=refusals(404))
     async def drop(entry_id: str) -> None:
         """Forget it; 404 when there is none."""
-        _found(await bus.drop_dead(entry_id), entry_id)
+        found(await bus.drop_dead(entry_id), _no_letter(entry_id))
         await store.audit.note(ADMIN, "dead-letter.drop", f"dead-letter:{entry_id}")
 
     return router
 
 
-def _found(is_found: bool, entry_id: str) -> None:
-    if not is_found:
-        raise HTTPException(status.HTTP_404_NOT_FOUND, f"there is no such dead letter as {entry_id[:80]!r}")
+def _no_letter(entry_id: str) -> str:
+    return f"there is no such dead letter as {entry_id[:80]!r}"

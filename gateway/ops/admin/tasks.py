@@ -21,7 +21,7 @@ from gateway.contracts.errors import StoreError
 from gateway.contracts.ports import Clock
 from gateway.contracts.subagents import TaskState
 from gateway.ops.admin import views
-from gateway.ops.admin.http import refusals
+from gateway.ops.admin.http import found, refusals
 from gateway.store.subagents import TaskStore
 
 # Tells listeners when the task board has changed. One question to SQL answers them all, while there are any.
@@ -131,15 +131,15 @@ def tasks(book: TaskStore, feed: BoardFeed, clock: Clock) -> APIRouter:
         limit: Limit = LIMIT_DEFAULT,
     ) -> list[views.TaskView]:
         """Show the task board: live sub-agents first, then those that ended last."""
-        found = await book.newest(limit=BOARD_ROWS_MAX)
+        newest = await book.newest(limit=BOARD_ROWS_MAX)
         shown = [
             task
-            for task in found
+            for task in newest
             if state in {None, task.state}
             and type in {None, task.sub_type}
             and session in {None, task.session_id, task.parent_session_id}
         ]
-        return views.task_views(shown[:limit], beside=found, now_ms=clock.now_ms())
+        return views.task_views(shown[:limit], beside=newest, now_ms=clock.now_ms())
 
     @router.get("/types")
     async def types() -> list[views.TypeRecordView]:
@@ -151,11 +151,9 @@ def tasks(book: TaskStore, feed: BoardFeed, clock: Clock) -> APIRouter:
     @router.get("/{task_id}", responses=refusals(404))
     async def task(task_id: str) -> views.WholeTaskView:
         """Show one sub-agent, with its task and its answer."""
-        found = await book.task(task_id)
-        if found is None:
-            raise HTTPException(status.HTTP_404_NOT_FOUND, f"there is no task {task_id[:80]!r} on the board")
-        below = await book.tasks_of_session(found.session_id)
-        return views.whole_task_view(found, below=below, now_ms=clock.now_ms())
+        shown = found(await book.task(task_id), f"there is no task {task_id[:80]!r} on the board")
+        below = await book.tasks_of_session(shown.session_id)
+        return views.whole_task_view(shown, below=below, now_ms=clock.now_ms())
 
     return router
 

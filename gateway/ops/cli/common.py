@@ -122,11 +122,8 @@ async def operator_bus(settings: Settings) -> AsyncIterator[Operator]:
     from gateway.bus.bus import open_bus  # noqa: PLC0415 - start-up
     from gateway.bus.embedded import embedded_url  # noqa: PLC0415 - start-up
 
-    bus = await open_bus(settings.redis.url or embedded_url(settings.data_dir))
-    try:
+    async with await open_bus(settings.redis.url or embedded_url(settings.data_dir)) as bus:
         yield bus.operator
-    finally:
-        await bus.close()
 
 
 @contextlib.asynccontextmanager
@@ -134,12 +131,9 @@ async def checked_store(settings: Settings) -> AsyncIterator[Store]:
     """Open the database. Raises `SchemaMismatch` for one that is not ours."""
     from gateway.store import open_store  # noqa: PLC0415 - start-up
 
-    store = open_store(database_url(settings), SystemClock())
-    try:
+    async with open_store(database_url(settings), SystemClock()) as store:
         await store.check_schema()
         yield store
-    finally:
-        await store.close()
 
 
 def decide(loaded: Loaded, act: Callable[[AccessService], Awaitable[T]]) -> T:
@@ -167,11 +161,9 @@ async def running_installation(loaded: Loaded) -> AsyncIterator[tuple[Store, Red
             bus = await open_bus(settings.redis.url or embedded_url(settings.data_dir), installation=installation)
         except BusUnavailable as error:
             raise BusUnavailable(f"{error}; the bus is told of it, too, so `trivet up` has to run") from error
-        try:
+        async with bus:
             keeper = AccessService(store.access, bus.access, bus.deliveries, settings.access.policy, clean, clock)
             yield store, bus, keeper
-        finally:
-            await bus.close()
 
 
 # What commands print: rows for programs, colours for people.

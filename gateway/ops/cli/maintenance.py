@@ -398,9 +398,8 @@ async def _installation(settings: Settings, *, is_new: bool, takes_bus: bool) ->
         own = await (store.renew_installation() if is_new else store.installation())
         named = (await inspect_bus(url)).installation
         if takes_bus:
-            bus = await open_bus(url, installation=named or own)
-            await bus.give_to(own)
-            await bus.close()
+            async with await open_bus(url, installation=named or own) as bus:
+                await bus.give_to(own)
         return own, own if takes_bus else named
 
 

@@ -382,11 +382,8 @@ async def check_database(settings: Settings) -> CheckResult:
     if (path := _absent_file(url)) is not None:
         return ok("database", f"{path}, made at the first start")
     try:
-        store = open_store(url)
-        try:
+        async with open_store(url) as store:
             await store.check_schema()
-        finally:
-            await store.close()
     except SchemaMismatch as error:
         return wrong("database", str(error), "run `trivet migrate`, or use the Trivet that made it")
     except TrivetError as error:
@@ -398,13 +395,11 @@ async def check_installation(settings: Settings) -> list[CheckResult]:
     """Do database and bus belong to the same Trivet? Of one that cannot be asked another check tells."""
     own: str | None = None
     if _absent_file(database_url(settings)) is None:
-        store = open_store(database_url(settings))
         try:
-            own = await store.known_installation()
+            async with open_store(database_url(settings)) as store:
+                own = await store.known_installation()
         except TrivetError:
             return []
-        finally:
-            await store.close()
     url, named = settings.redis.url or embedded_url(settings.data_dir), ""
     with contextlib.suppress(TrivetError):
         named = (await inspect_bus(url)).installation

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Protocol, TypeAlias
@@ -17,6 +15,7 @@ from gateway.contracts.errors import ConfigError
 from gateway.ops.doctor import CheckResult, CheckState, as_table, is_healthy, ok, wrong
 from gateway.ops.doctor.platforms import check_platforms
 from gateway.ops.init import questions
+from gateway.preflight import said_by_agent
 
 Answers: TypeAlias = Mapping[str, str]
 """Texts by the keys of settings, as they would be in the environment."""
@@ -153,9 +152,8 @@ class Interview:
 # Tries answers where they will be used: at the platforms, as the doctor does, and by one real completion.
 
 
-_TRIAL: Final = (sys.executable, "-m", "agent.trial")
+_TRIAL: Final = "agent.trial"
 _TRIAL_S: Final = 90.0  # the start of the process, and the patience of the trial itself
-_FOREWORD: Final = "trivet: "
 _MENDING: Final = "correct the name, the key or the address, or look at the network"
 
 
@@ -185,25 +183,13 @@ class AnswerChecks:
     def model(self, answers: Answers) -> Sequence[CheckResult]:
         model = answers[questions.MODEL.key]
         try:
-            tried = subprocess.run(  # noqa: S603 - a module of ours
-                _TRIAL,
-                env=self._with(answers),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                timeout=_TRIAL_S,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            return [
-                wrong(
-                    questions.MODEL.key, f"{model} did not answer within {_TRIAL_S:g} s", "try again, or take another"
-                )
-            ]
-        if tried.returncode:
-            said = tried.stderr.strip().rpartition("\n")[2].removeprefix(_FOREWORD)
-            return [wrong(questions.MODEL.key, f"{model}: {said}", _MENDING)]
-        return [ok(questions.MODEL.key, f"{model} answered: {tried.stdout.strip()}")]
+            said = asyncio.run(said_by_agent(_TRIAL, environ=self._with(answers), within_s=_TRIAL_S))
+        except TimeoutError:
+            slow = f"{model} did not answer within {_TRIAL_S:g} s"
+            return [wrong(questions.MODEL.key, slow, "try again, or take another")]
+        except ConfigError as error:
+            return [wrong(questions.MODEL.key, f"{model}: {error}", _MENDING)]
+        return [ok(questions.MODEL.key, f"{model} answered: {said}")]
 
     def _settings(self, answers: Answers) -> Settings:
         return load_settings(self._blank, self._with(answers)).settings

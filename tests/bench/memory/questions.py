@@ -19,6 +19,7 @@ from gateway.contracts.messages import CleanText
 from gateway.contracts.sessions import OpenSession, Session
 from gateway.store import Store
 from tests.doubles import ManualClock, PlainScrubber
+from tests.parts.effects import apply_effects
 from tests.parts.environments import interpreter
 
 HERE: Final = Path(__file__).parent
@@ -203,7 +204,7 @@ class Desk:
                 )
                 for number, fact in enumerate(facts)
             ]
-            session = await self.store.sessions.apply(key, [OpenSession()], now_ms=self.clock.now_ms())
+            session = await apply_effects(self.store, key, [OpenSession()], now_ms=self.clock.now_ms())
             pairs = list(zip((one.fact for one in kept), facts, strict=True))
             self.people.append(Person(key, session, pairs, questions))
 
