@@ -15,6 +15,7 @@ from typing import Any, Final, TypeVar
 
 from redis import Redis as BlockingRedis
 
+from gateway import limits
 from gateway.bus.client import PipelinedConnection, Pool, Refused
 from gateway.bus.keys import InstallationNames, ShardKeys, shard_number
 from gateway.bus.scripts import LANE_SCRIPTS, Command, ScriptCall, Word, script
@@ -23,16 +24,6 @@ from gateway.contracts.envelope import Wire, encode
 from gateway.contracts.errors import BusError, BusUnavailable
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import Reply
-from gateway.limits import (
-    BUS_WAIT_MAX_S,
-    ENVELOPE_BYTES_MAX,
-    LANE_MESSAGES_MAX,
-    QUEUE_MESSAGES_MAX,
-    REPLY_ENVELOPE_BYTES_MAX,
-    SHARD_PATIENCE_S,
-    TURNS_MAX,
-    USER_TURNS_MAX,
-)
 
 T = TypeVar("T")
 _PROBE_EVERY_S: Final = 0.5
@@ -45,10 +36,10 @@ class BusCaps:
     """The capacity of the bus, and the work that may run at a time. `user_turns_max`: lanes of one user that run or are
     next, the others are parked; `turns_max`: turns at a time over all processes, 0 for any number."""
 
-    lane_messages_max: int = LANE_MESSAGES_MAX
-    queue_messages_max: int = QUEUE_MESSAGES_MAX
-    user_turns_max: int = USER_TURNS_MAX
-    turns_max: int = TURNS_MAX
+    lane_messages_max: int = limits.LANE_MESSAGES_MAX
+    queue_messages_max: int = limits.QUEUE_MESSAGES_MAX
+    user_turns_max: int = limits.USER_TURNS_MAX
+    turns_max: int = limits.TURNS_MAX
 
     def of_each(self, shards: int) -> BusCaps:
         """Return the caps of one shard among `shards`: those over everybody are divided, rounded up.
@@ -202,7 +193,7 @@ class Shards:
         if self.is_one:
             return await look(self.first, wait_s)
         loop = asyncio.get_running_loop()
-        give_up_at = loop.time() + min(wait_s, BUS_WAIT_MAX_S)
+        give_up_at = loop.time() + min(wait_s, limits.BUS_WAIT_MAX_S)
         if wait_s <= 0:
             wakeups.wake_all()
         while True:
@@ -258,7 +249,7 @@ class Outages:
 
         Every call of the bus may be cut short: what it took is given again by the next call."""
         try:
-            async with asyncio.timeout(SHARD_PATIENCE_S):
+            async with asyncio.timeout(limits.SHARD_PATIENCE_S):
                 yield
         except (TimeoutError, BusUnavailable):
             self.note(number)
@@ -289,13 +280,13 @@ class Outages:
 
 
 def _pop(key: str, wait_s: float) -> Command:
-    return "BLPOP", key, f"{max(_WAIT_MIN_S, min(wait_s, BUS_WAIT_MAX_S)):.3f}"
+    return "BLPOP", key, f"{max(_WAIT_MIN_S, min(wait_s, limits.BUS_WAIT_MAX_S)):.3f}"
 
 
 def bounded(value: Wire) -> bytes:
     """Return the envelope of a value. Raises `BusError` for one that the bus does not carry."""
     envelope = encode(value)
-    limit = REPLY_ENVELOPE_BYTES_MAX if isinstance(value, Reply) else ENVELOPE_BYTES_MAX
+    limit = limits.REPLY_ENVELOPE_BYTES_MAX if isinstance(value, Reply) else limits.ENVELOPE_BYTES_MAX
     if len(envelope) > limit:
         raise BusError(f"an envelope of {len(envelope)} bytes is over the bus's limit of {limit}")
     return envelope

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Final
 
-from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, PlainValidator, SecretStr, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, PlainSerializer, PlainValidator, SecretStr, WithJsonSchema
 
 from gateway.clients import CHANNEL
-from gateway.config.section import Secret, Section, expecting
+from gateway.config.section import Secret, Section, setting
 from gateway.contracts.access import (
     PLACE_ROLES_MAX,
     PLACE_TOOLS_MAX,
@@ -93,11 +93,11 @@ class ChannelAccess(Section):
 
     default: StrangerRule | None = None
     """What a stranger may do on this platform. Empty: as access.default."""
-    users: Ids = Field(default=(), json_schema_extra=expecting(_IDS))
+    users: Ids = setting((), _IDS)
     """Ids of people who are members without being let in; of a Slack with several workspaces, their session keys."""
-    blocked: Ids = Field(default=(), json_schema_extra=expecting(_IDS))
+    blocked: Ids = setting((), _IDS)
     """Ids of people who are not heard, whatever else is said of them."""
-    places: Ids = Field(default=(), json_schema_extra=expecting(_IDS))
+    places: Ids = setting((), _IDS)
     """Ids of the chats, channels, servers and workspaces where the agent speaks, beside direct messages and the places
     that have an audience of their own. Empty: wherever it is."""
 
@@ -115,11 +115,11 @@ class PlaceSetting(Section):
     the server or workspace that the place belongs to, else everybody."""
     guests: bool | None = None
     """Whether strangers may talk to it there, as guests with the limits of guests. Empty: as around it, else no."""
-    tools: PlaceTools | None = Field(default=None, json_schema_extra=expecting(_TOOLS))
+    tools: PlaceTools | None = setting(None, _TOOLS)
     """The tools that may be used there at most, whoever asks. Empty: what the policy allows."""
-    profile: PlaceProfile | None = Field(default=None, json_schema_extra=expecting(_PROFILE))
+    profile: PlaceProfile | None = setting(None, _PROFILE)
     """Who the agent is there, until somebody chooses with /agent. Empty: as around it."""
-    roles: PlaceRoles | None = Field(default=None, json_schema_extra=expecting(_ROLES))
+    roles: PlaceRoles | None = setting(None, _ROLES)
     """Ids of roles of a Discord server: strangers who have one of these may talk to it there, as guests with the limits
     of guests, and no other strangers. Empty: as around it, else roles do not matter."""
 
@@ -132,17 +132,13 @@ class PlaceSetting(Section):
 class AccessSettings(Section):
     """The people who may talk to the agent."""
 
-    admins: tuple[Key, ...] = Field(
-        default=(), json_schema_extra=expecting('a list of session keys such as ["telegram:123456789"]')
-    )
+    admins: tuple[Key, ...] = setting((), 'a list of session keys such as ["telegram:123456789"]')
     """Session keys of admins, such as ["telegram:123456789"]."""
-    notify: tuple[Key, ...] = Field(
-        default=(), json_schema_extra=expecting('a list of session keys such as ["telegram:123456789"]')
-    )
+    notify: tuple[Key, ...] = setting((), 'a list of session keys such as ["telegram:123456789"]')
     """Session keys of those admins who are told, with buttons to let in and to refuse, when a stranger asks to be let
     in. Each hears it where he wrote to the agent last in a direct message. Empty: all admins."""
-    owner_code: Annotated[Secret, AfterValidator(_checked_owner_code)] = Field(
-        default=None, json_schema_extra=expecting("empty or a SHA-256 in hexadecimal, a colon and Unix milliseconds")
+    owner_code: Annotated[Secret, AfterValidator(_checked_owner_code)] = setting(
+        None, "empty or a SHA-256 in hexadecimal, a colon and Unix milliseconds"
     )
     """The one-time code of `trivet up`, digested, and when it ends: who sends it first in a direct message is admin,
     while nobody else is. `trivet up` sets it for its roles."""
@@ -151,9 +147,7 @@ class AccessSettings(Section):
     telegram: ChannelAccess = ChannelAccess()
     discord: ChannelAccess = ChannelAccess()
     slack: ChannelAccess = ChannelAccess()
-    places: Mapping[PlaceName, PlaceSetting] = Field(
-        default={}, json_schema_extra=expecting('tables named by places, such as "telegram:-100456"')
-    )
+    places: Mapping[PlaceName, PlaceSetting] = setting({}, 'tables named by places, such as "telegram:-100456"')
     """What is different in single places: tables such as [access.places."telegram:-100456"],
     [access.places."discord:<server or channel>"] or [access.places."slack:C024BE91L"] with audience, guests, tools,
     profile and roles. A thread has what its channel has. What admins change while it runs wins over them."""

@@ -10,7 +10,7 @@ from typing import Annotated, Final, Literal, TypeVar
 from pydantic import AfterValidator, ConfigDict, Field, SecretStr, StringConstraints, ValidationError
 
 from gateway.config.access import Ids
-from gateway.config.section import Secret, Section, WebUrl, bare, expecting, url_with
+from gateway.config.section import Secret, Section, WebUrl, bare, setting, url_with
 from gateway.contracts.errors import ConfigError
 
 WEBSOCKET_SCHEMES: Final = ("wss://", "ws://")
@@ -68,7 +68,7 @@ class ChannelAccount(Section):
     """Show an answer while it is being made (auto), as fast as the platform likes it, or only when it is whole
     (off)."""
 
-    bots: Ids = Field(default=(), json_schema_extra=expecting("a list of ids of bots"))
+    bots: Ids = setting((), "a list of ids of bots")
     """Ids of other bots that are heard when they speak to Trivet; they have to be let in like people. Until a person
     speaks again, a place hears a few messages of theirs only. All other bots are ignored."""
 
@@ -104,7 +104,7 @@ class TelegramAccount(ChannelAccount):
     placeholder: PlaceholderUse = PlaceholderUse.AUTO
     """Send a placeholder and edit it, which a lost acknowledgement cannot double: for ten minutes after one was lost
     (auto), always, or never."""
-    proxy: TelegramProxyUrl = Field(default="", json_schema_extra=expecting(_proxy(*PROXY_SCHEMES, *SOCKS_SCHEMES)))
+    proxy: TelegramProxyUrl = setting("", _proxy(*PROXY_SCHEMES, *SOCKS_SCHEMES))
     """Proxy for all calls to Telegram; socks5 needs the package socksio. Empty: what the environment says, except for
     this machine."""
     local_files: Path | None = None
@@ -123,18 +123,16 @@ class DiscordAccount(ChannelAccount):
     """The bot token of the application."""
     api_base: Annotated[WebUrl, AfterValidator(bare)] = "https://discord.com/api/v10"
     """Address of the REST API, with its version; the same for all accounts of a process."""
-    gateway_url: Annotated[str, url_with(*WEBSOCKET_SCHEMES)] = Field(
-        default="", json_schema_extra=expecting("empty or a ws(s) URL")
-    )
+    gateway_url: Annotated[str, url_with(*WEBSOCKET_SCHEMES)] = setting("", "empty or a ws(s) URL")
     """Address of the gateway's websocket. Empty: ask the API."""
     shards: int = Field(default=0, ge=0, le=SHARDS_MAX)
     """Connections to the gateway over which the bot's servers are spread. 0: as many as Discord recommends."""
     interactions: Literal["gateway", "http"] = "gateway"
     """How slash commands and presses of buttons come in: over the gateway, or by HTTP to
     <http.public_url>/webhooks/discord, which has to be the application's Interactions Endpoint URL."""
-    public_key: PublicKey = Field(default="", json_schema_extra=expecting(_A_KEY))
+    public_key: PublicKey = setting("", _A_KEY)
     """Public key of the application (General Information page); needed by interactions http."""
-    proxy: ProxyUrl = Field(default="", json_schema_extra=expecting(_proxy(*PROXY_SCHEMES)))
+    proxy: ProxyUrl = setting("", _proxy(*PROXY_SCHEMES))
     """Proxy for all calls to Discord and for its gateway. Empty: none; the environment is not asked."""
 
     threads: Threads = "off"
@@ -167,7 +165,7 @@ class SlackAccount(ChannelAccount):
     mentions (mention), or in the channel (off)."""
     connections: int = Field(default=2, ge=1, le=SOCKETS_MAX)
     """Sockets in mode socket. With two, one listens while Slack renews the other."""
-    proxy: ProxyUrl = Field(default="", json_schema_extra=expecting(_proxy(*PROXY_SCHEMES)))
+    proxy: ProxyUrl = setting("", _proxy(*PROXY_SCHEMES))
     """Proxy for all calls to Slack and for its sockets. Empty: what the environment says, except for this machine and
     what NO_PROXY names."""
 
@@ -190,9 +188,7 @@ class ApiAccount(ChannelAccount):
     key: Secret = None
     """Key by which clients' tokens are recognised; all machines need the same. Empty: made in data_dir/client-key,
     readable by its owner only."""
-    webhooks: tuple[WebUrl, ...] = Field(
-        default=(), json_schema_extra=expecting('a list of URLs such as ["https://example.org/hooks/trivet"]')
-    )
+    webhooks: tuple[WebUrl, ...] = setting((), 'a list of URLs such as ["https://example.org/hooks/trivet"]')
     """Addresses that answers may be sent to, where a client asks for it. Empty: none."""
 
     def _needed(self) -> tuple[str, ...]:
@@ -230,7 +226,7 @@ class PluginAccount(ChannelAccount):
 class Telegram(TelegramAccount):
     """The first bot of Telegram, and further ones."""
 
-    accounts: Mapping[AccountName, TelegramAccount] = Field(default={}, json_schema_extra=expecting(_A_NAME))
+    accounts: Mapping[AccountName, TelegramAccount] = setting({}, _A_NAME)
     """Further bots: tables such as [channels.telegram.accounts.support] with the same keys. Their channel is called
     telegram.support, and so begin the session keys of their people."""
 
@@ -238,14 +234,14 @@ class Telegram(TelegramAccount):
 class Discord(DiscordAccount):
     """The first bot of Discord, and further ones."""
 
-    accounts: Mapping[AccountName, DiscordAccount] = Field(default={}, json_schema_extra=expecting(_A_NAME))
+    accounts: Mapping[AccountName, DiscordAccount] = setting({}, _A_NAME)
     """Further bots: tables such as [channels.discord.accounts.support] with the same keys."""
 
 
 class Slack(SlackAccount):
     """The first workspace of Slack, and further ones."""
 
-    accounts: Mapping[AccountName, SlackAccount] = Field(default={}, json_schema_extra=expecting(_A_NAME))
+    accounts: Mapping[AccountName, SlackAccount] = setting({}, _A_NAME)
     """Further workspaces: tables such as [channels.slack.accounts.sales] with the same keys."""
 
 

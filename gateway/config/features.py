@@ -104,12 +104,12 @@ def _rare(minutes: int) -> int:
 class ScheduleSettings(section.Section):
     """Reminders, scheduled tasks, the heartbeat."""
 
-    time_zone: Annotated[str, AfterValidator(_known)] = Field(
-        default="UTC", json_schema_extra=section.expecting("the name of a time zone such as Europe/Berlin")
+    time_zone: Annotated[str, AfterValidator(_known)] = section.setting(
+        "UTC", "the name of a time zone such as Europe/Berlin"
     )
     """Time zone of everybody who has not said /remind zone."""
-    heartbeat_minutes: Annotated[int, AfterValidator(_rare)] = Field(
-        default=0, ge=0, json_schema_extra=section.expecting(f"0, or {HEARTBEAT_MINUTES_MIN} and more")
+    heartbeat_minutes: Annotated[int, AfterValidator(_rare)] = section.setting(
+        0, f"0, or {HEARTBEAT_MINUTES_MIN} and more", ge=0
     )
     """How often /heartbeat on has the agent look, unasked, whether something is to be done; each look is a turn that
     the admin who switched it on pays for. 0: nobody can switch it on."""
@@ -124,9 +124,7 @@ PackageName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]([A-Za-z0-9
 class PluginSettings(section.Section):
     """Packages of other people, which may do all that Trivet may."""
 
-    enabled: tuple[PackageName, ...] = Field(
-        default=(), json_schema_extra=section.expecting('a list of names of packages such as ["trivet-matrix"]')
-    )
+    enabled: tuple[PackageName, ...] = section.setting((), 'a list of names of packages such as ["trivet-matrix"]')
     """Installed packages whose tools, commands, hooks and channels are loaded, in this order; nothing else of them is
     imported. `trivet plugins` lists what is installed."""
 
@@ -169,9 +167,8 @@ class VaultSettings(section.Section):
     """Seconds after which a kept secret is forgotten."""
     uses_max: int = Field(default=3, ge=1, le=VAULT_USES_MAX)
     """Calls of a tool that one kept secret may be given to."""
-    hosts: tuple[Origin, ...] = Field(
-        default=(),
-        json_schema_extra=section.expecting('a list of hosts such as ["api.example.com", "http://10.0.0.5:8080"]'),
+    hosts: tuple[Origin, ...] = section.setting(
+        (), 'a list of hosts such as ["api.example.com", "http://10.0.0.5:8080"]'
     )
     """Where web_fetch may send a kept secret as a header: hosts, by https on port 443, or origins such as
     http://10.0.0.5:8080, which calls with such a secret, and no others, reach also where they are not on the public
@@ -193,19 +190,14 @@ class ScrubSettings(section.Section):
     placeholder_key: UnguessableKey = Field(default=None, json_schema_extra=_KEY)
     """What makes equal secrets of one chat equal placeholders; the same on all machines. Empty: generated into
     data_dir/placeholder-key, readable by its owner only."""
-    rules_file: Annotated[Path, AfterValidator(section.resolved)] | None = Field(
-        default=None, json_schema_extra=section.expecting("empty or a path")
-    )
+    rules_file: Annotated[Path, AfterValidator(section.resolved)] | None = section.setting(None, "empty or a path")
     """TOML file with your own secret formats, in Trivet's format or in gitleaks'; the same on all machines. Needs the
     extra `rules`. `trivet scrub --check FILE` tries one."""
-    allowed_values: tuple[str, ...] = Field(
-        default=(), json_schema_extra=section.expecting('a list of texts such as ["AKIAIOSFODNN7EXAMPLE"]')
-    )
+    allowed_values: tuple[str, ...] = section.setting((), 'a list of texts such as ["AKIAIOSFODNN7EXAMPLE"]')
     """Texts that look like secrets and are none, such as the key of a test account: they stay. What is a secret of
     Trivet's own goes all the same."""
-    allowed_places: tuple[str, ...] = Field(
-        default=(),
-        json_schema_extra=section.expecting('a list of session keys or their beginnings such as ["telegram:123"]'),
+    allowed_places: tuple[str, ...] = section.setting(
+        (), 'a list of session keys or their beginnings such as ["telegram:123"]'
     )
     """Where the rules of rules_file remove nothing: session keys as /where shows them, or their beginnings, such as
     discord or slack:U1. Trivet's own rules apply everywhere."""
@@ -218,13 +210,11 @@ class ScrubSettings(section.Section):
 class TelemetrySettings(section.Section):
     """Traces for a collector."""
 
-    otlp_endpoint: Annotated[str, section.url_with(*section.HTTP_SCHEMES), AfterValidator(section.bare)] = Field(
-        default="", json_schema_extra=section.expecting("empty or an http(s) URL")
-    )
+    otlp_endpoint: section.BareUrlOrEmpty = ""
     """Collector that gets one trace for each turn, by OTLP over HTTP, such as http://127.0.0.1:4318; /v1/traces is
     appended. Ids, names, counts and times, never a text. Needs the extra `otel`. Empty: off."""
-    otlp_headers: tuple[section.HeaderLine, ...] = Field(
-        default=(), json_schema_extra=section.expecting('a list of lines such as ["Authorization=Bearer …"]')
+    otlp_headers: tuple[section.HeaderLine, ...] = section.setting(
+        (), 'a list of lines such as ["Authorization=Bearer …"]'
     )
     """Headers of each call of the collector: a name, =, a value."""
 
@@ -258,32 +248,24 @@ class ModelEntry(section.Section):
 
     model: str = ""
     """Any litellm model name."""
-    api_base: Annotated[str, section.url_with(*section.HTTP_SCHEMES), AfterValidator(section.bare)] = Field(
-        default="", json_schema_extra=section.expecting("empty or an http(s) URL")
-    )
+    api_base: section.BareUrlOrEmpty = ""
     """Address of the model's API. Empty: that of its provider."""
     api_key: section.Secret = None
     """Key of the model's API. Empty: with an api_base none is sent, else that of its provider."""
-    api_key_file: Annotated[Path, AfterValidator(section.resolved)] | None = Field(
-        default=None, json_schema_extra=section.expecting("a path")
-    )
+    api_key_file: Annotated[Path, AfterValidator(section.resolved)] | None = section.setting(None, "a path")
     """File that holds the key instead; the agent role reads it when it starts."""
-    temperature: Annotated[float, Field(ge=0, le=2)] | None = Field(
-        default=None, json_schema_extra=section.expecting("a number from 0 to 2")
-    )
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = section.setting(None, "a number from 0 to 2")
     """Temperature of its answers; small work such as titles has its own. claude_sdk takes none."""
     max_tokens: Annotated[int, Field(ge=1)] | None = None
     """Tokens of one answer and the thinking before it, at most. Claude thinks less where they are few, and not at all
     up to 1024. Empty: what the model allows."""
-    reasoning_effort: Literal["", "none", "minimal", "low", "medium", "high"] = Field(
-        default="", json_schema_extra=section.expecting("empty or one of none, minimal, low, medium, high")
+    reasoning_effort: Literal["", "none", "minimal", "low", "medium", "high"] = section.setting(
+        "", "empty or one of none, minimal, low, medium, high"
     )
     """How long it thinks before an answer; about small work never longer than low."""
     context_budget: Annotated[int, Field(ge=0)] = 0
     """Tokens that a prompt of this model and its answer are kept within. 0: as agent has it."""
-    extra_headers: tuple[section.HeaderLine, ...] = Field(
-        default=(), json_schema_extra=section.expecting('a list of lines such as ["X-Tenant=…"]')
-    )
+    extra_headers: tuple[section.HeaderLine, ...] = section.setting((), 'a list of lines such as ["X-Tenant=…"]')
     """Headers of each call: a name, =, a value."""
 
     @property

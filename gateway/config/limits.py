@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from gateway.config.section import Section, expecting
+from gateway.config.section import Section, setting
 from gateway.contracts.access import Rate
 from gateway.contracts.budgets import COUNT_MAX, PER_MINUTE_MAX, USD_MAX, Caps, nano_of
 from gateway.contracts.sessions import GrantRole
@@ -28,11 +28,11 @@ POT_USD: Final = 25.0  # what an operator can bear who looks once a day
 class Allowance(Section):
     """The allowance of one UTC day. Zero: no limit."""
 
-    tokens: Count = Field(default=0, json_schema_extra=expecting("a whole number, 0 or more"))
+    tokens: Count = setting(0, "a whole number, 0 or more")
     """Tokens of models, in and out, per UTC day: of each user, or of all in the pot. 0: no limit."""
-    usd: Usd = Field(default=0.0, json_schema_extra=expecting("a number of dollars, 0 or more"))
+    usd: Usd = setting(0.0, "a number of dollars, 0 or more")
     """US dollars for models per UTC day: of each user, or of all in the pot. 0: no limit."""
-    turns: Count = Field(default=0, json_schema_extra=expecting("a whole number, 0 or more"))
+    turns: Count = setting(0, "a whole number, 0 or more")
     """Turns that ask a model per UTC day: of each user, or of all in the pot. 0: no limit."""
 
     @property
@@ -44,15 +44,13 @@ class Allowance(Section):
 class RoleAllowance(Section):
     """The differences of one role's users."""
 
-    tokens: Count | None = Field(default=None, json_schema_extra=expecting("empty or a whole number, 0 or more"))
+    tokens: Count | None = setting(None, "empty or a whole number, 0 or more")
     """Tokens per UTC day for each user of this role. 0: no limit. Empty: as limits.user.tokens."""
-    usd: Usd | None = Field(default=None, json_schema_extra=expecting("empty or a number of dollars, 0 or more"))
+    usd: Usd | None = setting(None, "empty or a number of dollars, 0 or more")
     """US dollars per UTC day for each user of this role. 0: no limit. Empty: as limits.user.usd."""
-    turns: Count | None = Field(default=None, json_schema_extra=expecting("empty or a whole number, 0 or more"))
+    turns: Count | None = setting(None, "empty or a whole number, 0 or more")
     """Turns per UTC day for each user of this role. 0: no limit. Empty: as limits.user.turns."""
-    messages_per_minute: PerMinute | None = Field(
-        default=None, json_schema_extra=expecting(f"empty or a whole number from 0 to {PER_MINUTE_MAX}")
-    )
+    messages_per_minute: PerMinute | None = setting(None, f"empty or a whole number from 0 to {PER_MINUTE_MAX}")
     """Messages a minute from each user of this role. 0: no limit. Empty: as limits.messages_per_minute; of admins, no
     limit."""
 
@@ -64,11 +62,11 @@ class RoleAllowance(Section):
 class GuestAllowance(RoleAllowance):
     """Of guests, whom nobody knows: limited by default."""
 
-    tokens: Count | None = Field(default=GUEST_TOKENS, json_schema_extra=expecting("a whole number, 0 or more"))
+    tokens: Count | None = setting(GUEST_TOKENS, "a whole number, 0 or more")
     """Tokens per UTC day for each guest; by default no more than limits.user.tokens. 0: no limit."""
-    usd: Usd | None = Field(default=GUEST_USD, json_schema_extra=expecting("a number of dollars, 0 or more"))
+    usd: Usd | None = setting(GUEST_USD, "a number of dollars, 0 or more")
     """US dollars per UTC day for each guest; by default no more than limits.user.usd. 0: no limit."""
-    turns: Count | None = Field(default=GUEST_TURNS, json_schema_extra=expecting("a whole number, 0 or more"))
+    turns: Count | None = setting(GUEST_TURNS, "a whole number, 0 or more")
     """Turns per UTC day for each guest; by default no more than limits.user.turns. 0: no limit."""
 
     def over(self, general: Allowance) -> Allowance:
@@ -83,9 +81,9 @@ class GuestAllowance(RoleAllowance):
 class GlobalAllowance(Allowance):
     """Of all together: limited by default, so that nothing that goes wrong costs more than a day."""
 
-    tokens: Count = Field(default=POT_TOKENS, json_schema_extra=expecting("a whole number, 0 or more"))
+    tokens: Count = setting(POT_TOKENS, "a whole number, 0 or more")
     """Tokens of models, in and out, per UTC day, of all users together. 0: no limit."""
-    usd: Usd = Field(default=POT_USD, json_schema_extra=expecting("a number of dollars, 0 or more"))
+    usd: Usd = setting(POT_USD, "a number of dollars, 0 or more")
     """US dollars for models per UTC day, of all users together. 0: no limit."""
 
 
@@ -105,23 +103,15 @@ class LimitSettings(Section):
     """The cost of a day, the rate of messages, the space for files. By default a day of guests and of all together is
     limited."""
 
-    messages_per_minute: PerMinute = Field(
-        default=20, json_schema_extra=expecting(f"a whole number from 0 to {PER_MINUTE_MAX}")
-    )
+    messages_per_minute: PerMinute = setting(20, f"a whole number from 0 to {PER_MINUTE_MAX}")
     """Messages a minute from each user, who is told when to go on. Commands such as /stop have a limit of their own,
     edits and redelivered messages do not count, an album counts once. Admins are not limited. 0: nobody is."""
-    messages_burst: PerMinute = Field(
-        default=5, json_schema_extra=expecting(f"a whole number from 0 to {PER_MINUTE_MAX}")
-    )
+    messages_burst: PerMinute = setting(5, f"a whole number from 0 to {PER_MINUTE_MAX}")
     """How many more than that may come at once after a quiet minute."""
-    commands_per_minute: PerMinute = Field(
-        default=30, json_schema_extra=expecting(f"a whole number from 0 to {PER_MINUTE_MAX}")
-    )
+    commands_per_minute: PerMinute = setting(30, f"a whole number from 0 to {PER_MINUTE_MAX}")
     """Commands such as /stop and /status, and presses of buttons, a minute from each user, who is told when to go on; a
     /stop that finds what to stop does not count. Admins are not limited. 0: nobody is."""
-    commands_burst: PerMinute = Field(
-        default=10, json_schema_extra=expecting(f"a whole number from 0 to {PER_MINUTE_MAX}")
-    )
+    commands_burst: PerMinute = setting(10, f"a whole number from 0 to {PER_MINUTE_MAX}")
     """How many more than that may come at once after a quiet minute. The last five are for /stop."""
     user: Allowance = Allowance()
     guest: GuestAllowance = GuestAllowance()

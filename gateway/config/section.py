@@ -24,6 +24,11 @@ def expecting(text: str) -> dict[str, Any]:
     return {"expected": text}
 
 
+def setting(default: Any, expected: str, **bounds: Any) -> Any:
+    """Make a field with a default, and with what an error message says was expected."""
+    return Field(default=default, json_schema_extra=expecting(expected), **bounds)
+
+
 def url_with(*schemes: str, may_be_empty: bool = True) -> AfterValidator:
     """For a text: an address that starts with one of `schemes` and goes on."""
 
@@ -69,6 +74,8 @@ Secret = Annotated[SecretStr | None, AfterValidator(_filled)]
 WebUrl = Annotated[
     str, url_with(*HTTP_SCHEMES, may_be_empty=False), Field(json_schema_extra=expecting("an http(s) URL"))
 ]
+UrlOrEmpty = Annotated[str, url_with(*HTTP_SCHEMES), Field(json_schema_extra=expecting("empty or an http(s) URL"))]
+BareUrlOrEmpty = Annotated[UrlOrEmpty, AfterValidator(bare)]
 
 
 class Section(BaseModel):

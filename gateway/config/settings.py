@@ -18,7 +18,7 @@ from gateway.config.access import AccessSettings
 from gateway.config.channels import ChannelSettings
 from gateway.config.limits import LimitSettings
 from gateway.config.presets import Preset
-from gateway.config.section import HTTP_SCHEMES, Secret, Section, bare, expecting, resolved, url_with
+from gateway.config.section import BareUrlOrEmpty, Secret, Section, UrlOrEmpty, resolved, setting, url_with
 from gateway.config.subagents import SubagentSettings
 from gateway.config.tools import ToolSettings
 from gateway.contracts.ids import SessionScope
@@ -87,8 +87,8 @@ HostName = Annotated[str, AfterValidator(_host_name)]
 class RedisSettings(Section):
     """The bus."""
 
-    url: Annotated[str, url_with(*REDIS_SCHEMES)] = Field(
-        default="", json_schema_extra=expecting(f"empty or a URL that starts with one of {', '.join(REDIS_SCHEMES)}")
+    url: Annotated[str, url_with(*REDIS_SCHEMES)] = setting(
+        "", f"empty or a URL that starts with one of {', '.join(REDIS_SCHEMES)}"
     )
     """Redis or Valkey, 6.2 or newer. Empty: Trivet starts its own Valkey inside data_dir."""
     wait_replicas: int = Field(default=0, ge=0, le=REPLICAS_MAX)
@@ -101,8 +101,8 @@ class RedisSettings(Section):
 class DatabaseSettings(Section):
     """The truth: sessions, transcripts, replies not yet sent."""
 
-    url: Annotated[str, url_with(*DATABASE_SCHEMES)] = Field(
-        default="", json_schema_extra=expecting(f"empty or a URL that starts with one of {', '.join(DATABASE_SCHEMES)}")
+    url: Annotated[str, url_with(*DATABASE_SCHEMES)] = setting(
+        "", f"empty or a URL that starts with one of {', '.join(DATABASE_SCHEMES)}"
     )
     """SQLAlchemy URL. Empty: SQLite in data_dir/trivet.db. Several machines need postgresql+asyncpg://."""
 
@@ -121,18 +121,13 @@ class HttpSettings(Section):
     """Address that webhooks are listened for on. Empty: the same as http.host."""
     webhook_port: Port = 8421
     """Port the channels role listens on when a channel's mode needs webhooks."""
-    public_url: Annotated[str, url_with(*HTTP_SCHEMES), AfterValidator(bare)] = Field(
-        default="", json_schema_extra=expecting("empty or an http(s) URL")
-    )
+    public_url: BareUrlOrEmpty = ""
     """How the platforms reach the webhook port from the internet; needed by webhook modes."""
-    hosts: tuple[HostName, ...] = Field(
-        default=(),
-        json_schema_extra=expecting('a list of names without scheme and port, such as ["trivet.example.org"]'),
-    )
+    hosts: tuple[HostName, ...] = setting((), 'a list of names without scheme and port, such as ["trivet.example.org"]')
     """Names under which both ports may be asked, beside those of public_url, host and webhook_host. localhost and
     addresses always may."""
-    admin_token: Annotated[Secret, AfterValidator(_long_enough)] = Field(
-        default=None, json_schema_extra=expecting(f"empty or a text of at least {ADMIN_TOKEN_CHARS_MIN} characters")
+    admin_token: Annotated[Secret, AfterValidator(_long_enough)] = setting(
+        None, f"empty or a text of at least {ADMIN_TOKEN_CHARS_MIN} characters"
     )
     """Bearer token of the API. Empty: generated into data_dir/admin-token, readable by its owner only."""
 
@@ -173,13 +168,9 @@ class AgentSettings(Section):
     """One of the voices that the speech model has."""
     sees_images: bool | None = None
     """Whether the configured model understands images. Empty: what litellm knows of it."""
-    fallback_models: tuple[str, ...] = Field(
-        default=(), json_schema_extra=expecting('a list of model names such as ["openai/gpt-5.4-mini"]')
-    )
+    fallback_models: tuple[str, ...] = setting((), 'a list of model names such as ["openai/gpt-5.4-mini"]')
     """Models that are asked, in this order, when the one that was chosen fails for good."""
-    models: tuple[str, ...] = Field(
-        default=(), json_schema_extra=expecting('a list of model names such as ["openai/gpt-5.4-mini"]')
-    )
+    models: tuple[str, ...] = setting((), 'a list of model names such as ["openai/gpt-5.4-mini"]')
     """What everybody may choose with /model, beside the configured model. Empty: the models of routing, the fall-backs
     and the entries of models. An admin may choose any."""
     engine: Literal["litellm", "claude_sdk"] = "litellm"
@@ -187,9 +178,7 @@ class AgentSettings(Section):
     extra `claude`."""
     tool_rounds_max: int = Field(default=25, ge=0)
     """Rounds of tools in one turn; then the model is asked to wrap up. 0: no limit."""
-    api_base: Annotated[str, url_with(*HTTP_SCHEMES)] = Field(
-        default="", json_schema_extra=expecting("empty or an http(s) URL")
-    )
+    api_base: UrlOrEmpty = ""
     """Address of the API of the model's provider; models of other providers do not go there. Empty: the provider's
     own."""
     api_key: Secret = None
@@ -257,7 +246,7 @@ class Settings(Section):
 
     data_dir: Annotated[Path, AfterValidator(resolved)] = Path("~/.local/share/trivet")
     """SQLite file, embedded Valkey's data, workspaces. A local disk, never a network file system."""
-    preset: Preset = Field(default=Preset.NONE, json_schema_extra=expecting("empty or one of me, team, community"))
+    preset: Preset = setting(Preset.NONE, "empty or one of me, team, community")
     """Defaults for whom this Trivet is: me (a personal assistant), team (members search and read the web, write in
     their workspaces and run code in the sandbox) or community (members talk and read; small limits). It sets
     tools.policy, tools.web.engine, session.idle_hours and limits wherever they are not set."""
@@ -265,9 +254,7 @@ class Settings(Section):
     database: DatabaseSettings = DatabaseSettings()
     http: HttpSettings = HttpSettings()
     agent: AgentSettings = AgentSettings()
-    models: Mapping[features.EntryName, features.ModelEntry] = Field(
-        default={}, json_schema_extra=expecting(features.ENTRIES)
-    )
+    models: Mapping[features.EntryName, features.ModelEntry] = setting({}, features.ENTRIES)
     """Models with an address, a key or parameters of their own: tables such as [models.fast] with model, api_base,
     api_key or api_key_file, temperature, max_tokens, reasoning_effort, context_budget, extra_headers. Wherever a
     setting names a model, the name of a table will do."""
@@ -287,11 +274,8 @@ class Settings(Section):
     words: WordSettings = WordSettings()
     log: LogSettings = LogSettings()
     telemetry: features.TelemetrySettings = features.TelemetrySettings()
-    webhooks: tuple[features.Webhook, ...] = Field(
-        default=(),
-        json_schema_extra=expecting(
-            f"a list of tables with url, secret (at least {WEBHOOK_SECRET_CHARS_MIN} characters), events, name, private"
-        ),
+    webhooks: tuple[features.Webhook, ...] = setting(
+        (), f"a list of tables with url, secret (at least {WEBHOOK_SECRET_CHARS_MIN} characters), events, name, private"
     )
     """Addresses that are called when something happens: tables [[webhooks]] with url, secret, events (of turn_answered,
     turn_failed, approval_wanted, stranger_asks, budget_low, dead_letter; all where it is left out), name (else the

@@ -10,7 +10,7 @@ from typing import Annotated, Final, Literal
 from pydantic import AfterValidator, Field, StrictInt
 
 from gateway import limits
-from gateway.config.section import Section, expecting
+from gateway.config.section import Section, setting
 from gateway.contracts.messages import CleanText
 from gateway.contracts.profiles import (
     BUILT_IN,
@@ -92,15 +92,15 @@ SubTypeName = Annotated[str, AfterValidator(_checked_name)]
 class SubTypeSetting(Section):
     """The differences of one type from what comes with Trivet."""
 
-    label: SubTypeLabel | None = Field(default=None, json_schema_extra=expecting(_A_LABEL))
+    label: SubTypeLabel | None = setting(None, _A_LABEL)
     """What people see of it."""
-    description: SubTypeDescription | None = Field(default=None, json_schema_extra=expecting(_A_DESCRIPTION))
+    description: SubTypeDescription | None = setting(None, _A_DESCRIPTION)
     """What tells the model that delegates when to choose it."""
-    tools: SubTypeTools | None = Field(default=None, json_schema_extra=expecting(_TOOLS))
+    tools: SubTypeTools | None = setting(None, _TOOLS)
     """What it may use at most; the policy and its parent's tools bound it further."""
-    rounds_max: SubTypeRounds | None = Field(default=None, json_schema_extra=expecting(_ROUNDS))
+    rounds_max: SubTypeRounds | None = setting(None, _ROUNDS)
     """Rounds of tools; then it has to wrap up."""
-    prompt: SubTypePrompt | None = Field(default=None, json_schema_extra=expecting(_A_PROMPT))
+    prompt: SubTypePrompt | None = setting(None, _A_PROMPT)
     """What it is told of itself."""
     model: str | None = Field(
         default=None,
@@ -133,7 +133,7 @@ class SubagentSettings(Section):
     small work for explore, research and reviewer."""
     status_lines: bool = True
     """Whether a chat shows one quiet line for each sub-agent, edited in place."""
-    types: Mapping[SubTypeName, SubTypeSetting] = Field(default={}, json_schema_extra=expecting(_TYPES))
+    types: Mapping[SubTypeName, SubTypeSetting] = setting({}, _TYPES)
     """What is different about single types: tables such as [subagents.types.code] with label, description, tools,
     rounds_max, prompt and model. An operator's change by the API wins over them."""
 

@@ -15,7 +15,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
-from gateway.config.section import HTTP_SCHEMES, Secret, Section, expecting, resolved, url_with
+from gateway.config.section import HTTP_SCHEMES, Secret, Section, UrlOrEmpty, resolved, setting
 from gateway.contracts.errors import ConfigError
 from gateway.contracts.sessions import GrantRole
 
@@ -105,14 +105,12 @@ DatabaseText = Annotated[SecretStr, AfterValidator(_checked_secret(_NAMED))]
 class WebSettings(Section):
     """The web tools."""
 
-    engine: Literal["", "ddgs", "searxng", "brave", "tavily"] = Field(
-        default="", json_schema_extra=expecting("empty or one of ddgs, searxng, brave, tavily")
+    engine: Literal["", "ddgs", "searxng", "brave", "tavily"] = setting(
+        "", "empty or one of ddgs, searxng, brave, tavily"
     )
     """The search engine behind web_search. ddgs needs no key: it asks DuckDuckGo, Brave, Mojeek and Startpage as a
     browser would, for a few searches a minute. Empty: web_search is off."""
-    url: Annotated[str, url_with(*HTTP_SCHEMES)] = Field(
-        default="", json_schema_extra=expecting("empty or an http(s) URL")
-    )
+    url: UrlOrEmpty = ""
     """Address of the search engine; SearXNG needs one. Empty: the engine's own. With ddgs, an HTTP proxy to ask
     through."""
     key: Secret = None
@@ -129,9 +127,7 @@ class WebSettings(Section):
 class BrowserSettings(Section):
     """The browser tool."""
 
-    mode: Literal["auto", "unsandboxed", "off"] = Field(
-        default="auto", json_schema_extra=expecting("one of auto, unsandboxed, off")
-    )
+    mode: Literal["auto", "unsandboxed", "off"] = setting("auto", "one of auto, unsandboxed, off")
     """auto: on where the extra `browser`, a Chromium and Chromium's own sandbox are to be had. unsandboxed: also
     without that sandbox (as root, in most containers). off: never."""
 
@@ -139,9 +135,7 @@ class BrowserSettings(Section):
 class ToolSettings(Section):
     """The agent's tools."""
 
-    policy: tuple[PolicyText, ...] = Field(
-        default=(), json_schema_extra=expecting('a list of lines such as ["allow shell for admin in dm"]')
-    )
+    policy: tuple[PolicyText, ...] = setting((), 'a list of lines such as ["allow shell for admin in dm"]')
     """Lines such as `allow shell for admin in dm` or `deny network`: allow, ask-self, ask or deny; a tool or a risk
     (read, write, execute, network, spend); roles joined by +; dm or group. ask wants the approval of an admin, who is
     asked in private, and may approve a tool for the turn or always in that place, too; with ask-self whoever asked may
@@ -152,31 +146,25 @@ class ToolSettings(Section):
     for a no."""
     web: WebSettings = WebSettings()
     browser: BrowserSettings = BrowserSettings()
-    mcp: Annotated[tuple[ServerText, ...], AfterValidator(_without_twins)] = Field(
-        default=(),
-        json_schema_extra=expecting('a list of lines such as ["time=mcp-server-time", "docs=https://host/mcp"]'),
+    mcp: Annotated[tuple[ServerText, ...], AfterValidator(_without_twins)] = setting(
+        (), 'a list of lines such as ["time=mcp-server-time", "docs=https://host/mcp"]'
     )
     """MCP servers: a name, =, and the command that starts one or the address of one."""
-    mcp_file: Annotated[Path, AfterValidator(resolved)] | None = Field(
-        default=None, json_schema_extra=expecting("a path")
-    )
+    mcp_file: Annotated[Path, AfterValidator(resolved)] | None = setting(None, "a path")
     """A JSON file with further MCP servers as other clients write it: mcpServers, with command, args and env or with
     url and headers. ${NAME} stands for a variable of the agent role, which reads the file when it starts. Names become
     lower case with hyphens, of 20 characters at most."""
-    mcp_secrets: tuple[GivenText, ...] = Field(
-        default=(), json_schema_extra=expecting('a list of lines such as ["docs.Authorization=Bearer …"]')
-    )
+    mcp_secrets: tuple[GivenText, ...] = setting((), 'a list of lines such as ["docs.Authorization=Bearer …"]')
     """What an MCP server is given: its name, a dot, a variable (or a header, for an address), =, value."""
-    mcp_access: tuple[AccessText, ...] = Field(
-        default=(), json_schema_extra=expecting('a list of lines such as ["docs.read=/srv/docs", "time.network=off"]')
+    mcp_access: tuple[AccessText, ...] = setting(
+        (), 'a list of lines such as ["docs.read=/srv/docs", "time.network=off"]'
     )
     """What the program of an MCP server reaches: its name, a dot, and read=PATH, write=PATH, network=off or
     confined=off. Without a line it is held by bubblewrap or Landlock, reads the system, itself and the paths that its
     command names, writes in its own folder below the data directory, and has the network. Where nothing holds it, it is
     started with confined=off only."""
-    databases: tuple[DatabaseText, ...] = Field(
-        default=(),
-        json_schema_extra=expecting('a list of lines such as ["shop=postgresql+asyncpg://user:password@host/shop"]'),
+    databases: tuple[DatabaseText, ...] = setting(
+        (), 'a list of lines such as ["shop=postgresql+asyncpg://user:password@host/shop"]'
     )
     """Databases that db_query may read: a name, =, an SQLAlchemy URL of a user who may only read."""
 

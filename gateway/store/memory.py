@@ -13,20 +13,11 @@ from typing import Any, Final
 
 from sqlalchemy import Boolean, ColumnElement, Row, Select, and_, bindparam, delete, func, or_, select, update
 
+from gateway import limits
 from gateway.contracts.errors import MemoryFull
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.memory import Boundary, Embedding, Fact, Origin, Recollection, Remembered, Vector, unit
 from gateway.contracts.messages import CleanText
-from gateway.limits import (
-    FACT_COSINE_NEAR,
-    FACT_TERMS_MAX,
-    FACTS_MAX,
-    KNOWN_USED_MAX,
-    NEAR_THE_BEST,
-    RECALL_CANDIDATES_MAX,
-    RECALL_TERMS_MAX,
-    STANDS_OUT,
-)
 from gateway.store import passages
 from gateway.store.accounts import ends_of, locked_ends
 from gateway.store.engine import Aggregate, Connection, Values, read, reading, value_of, write, write_unsynced, writing
@@ -62,7 +53,7 @@ _NEWEST: Final = _READABLE.order_by(*_NEWEST_FIRST).limit(bindparam("page_limit"
 _WITH_A_TERM: Final = Search(facts, _NEWEST)
 _OF_MODEL: Final = facts.c.vector_model == bindparam("model")
 _VECTORS: Final[Select[Any]] = (
-    select(facts.c.id, facts.c.vector).where(_IS_READABLE, _OF_MODEL).order_by(*_NEWEST_FIRST).limit(FACTS_MAX)
+    select(facts.c.id, facts.c.vector).where(_IS_READABLE, _OF_MODEL).order_by(*_NEWEST_FIRST).limit(limits.FACTS_MAX)
 )
 _SOME: Final = _READABLE.where(facts.c.id.in_(bindparam("ids", expanding=True)))
 
@@ -86,15 +77,17 @@ def matching(
     """Return the best of the facts that one is `asking` for and that share a term or a meaning; of two that say the
     same words, the better one. Unless somebody asks for them, only those that share about as much as the best one, or
     whose meaning stands out."""
-    by_words = _by_words(connection, asking, terms, share_min=0.0 if is_asked_for else NEAR_THE_BEST)
+    by_words = _by_words(connection, asking, terms, share_min=0.0 if is_asked_for else limits.NEAR_THE_BEST)
     known = {fact.id: fact for fact in by_words}
     alike = _alike(connection, asking, near) if near is not None else {}
     if is_asked_for:
         by_meaning = [
-            id_ for id_, (likeness, above) in alike.items() if likeness >= FACT_COSINE_NEAR or above >= STANDS_OUT
+            id_
+            for id_, (likeness, above) in alike.items()
+            if likeness >= limits.FACT_COSINE_NEAR or above >= limits.STANDS_OUT
         ]
     else:
-        by_meaning = [id_ for id_, (_, above) in alike.items() if above >= STANDS_OUT]
+        by_meaning = [id_ for id_, (_, above) in alike.items() if above >= limits.STANDS_OUT]
     missing = [id_ for id_ in by_meaning if id_ not in known]
     if missing:
         more = connection.execute(_SOME, asking | {"ids": missing})
@@ -109,9 +102,9 @@ def matching(
 def _by_words(connection: Connection, asking: Values, terms: Sequence[str], *, share_min: float) -> list[Fact]:
     if not terms:
         return []
-    rows = _WITH_A_TERM.find(connection, asking["ends"], terms, asking | {"page_limit": RECALL_CANDIDATES_MAX})
+    rows = _WITH_A_TERM.find(connection, asking["ends"], terms, asking | {"page_limit": limits.RECALL_CANDIDATES_MAX})
     candidates = [(to_fact(row), row.terms) for row in rows]
-    return ranked(terms, candidates, limit=RECALL_CANDIDATES_MAX, share_min=share_min)
+    return ranked(terms, candidates, limit=limits.RECALL_CANDIDATES_MAX, share_min=share_min)
 
 
 def _alike(connection: Connection, asking: Values, near: Embedding) -> dict[int, tuple[float, float]]:
@@ -140,9 +133,9 @@ def known(connection: Connection, asking: Values, *, limit: int) -> list[Fact]:
         return []
     newest = connection.execute(_NEWEST_KNOWN, asking | {"page_limit": limit}).all()
     if len(newest) < limit:  # these are all
-        used = sorted((row for row in newest if row.uses), key=lambda row: -row.uses)[:KNOWN_USED_MAX]
+        used = sorted((row for row in newest if row.uses), key=lambda row: -row.uses)[: limits.KNOWN_USED_MAX]
     else:
-        used = list(connection.execute(_MOST_USED, asking | {"page_limit": KNOWN_USED_MAX}))
+        used = list(connection.execute(_MOST_USED, asking | {"page_limit": limits.KNOWN_USED_MAX}))
     in_turn = (row for pair in zip_longest(newest, used) for row in pair if row is not None)
     rows = {row.id: row for row in in_turn}.values()
     return [to_fact(row) for row in sorted(rows, key=lambda row: row.origin != Origin.TOLD.value)][:limit]
@@ -150,7 +143,7 @@ def known(connection: Connection, asking: Values, *, limit: int) -> list[Fact]:
 
 # --- keeping
 _OF_PLACE: Final = (
-    select(facts).where(_IS_OWNERS, facts.c.place == bindparam("here")).order_by(*_NEWEST_FIRST).limit(FACTS_MAX)
+    select(facts).where(_IS_OWNERS, facts.c.place == bindparam("here")).order_by(*_NEWEST_FIRST).limit(limits.FACTS_MAX)
 )
 _SIZE: Final = select(func.count().filter(_IS_OWNERS), func.coalesce(func.max(facts.c.number), 0)).where(_IS_PERSONS)
 _FIRST_TO_GO: Final = (
@@ -205,7 +198,7 @@ def _make_room(connection: Connection, owner: str) -> Fact:
     """Drop the oldest fact that a model gathered; what somebody told stays until that person says otherwise."""
     oldest = connection.execute(_FIRST_TO_GO, {"whose": owner}).one_or_none()
     if oldest is None:
-        raise MemoryFull(f"{owner} has {FACTS_MAX} facts already")
+        raise MemoryFull(f"{owner} has {limits.FACTS_MAX} facts already")
     connection.execute(_DROP, {"whose": owner, "fact_id": oldest.id})
     return to_fact(oldest)
 
@@ -214,7 +207,7 @@ def _content(text: CleanText, origin: Origin, embedding: Embedding | None, helps
     return {
         "text": text,
         "helps_with": helps_with,
-        "terms": " ".join(fact_terms(f"{helps_with}\n{text}", count_max=FACT_TERMS_MAX)),
+        "terms": " ".join(fact_terms(f"{helps_with}\n{text}", count_max=limits.FACT_TERMS_MAX)),
         "origin": origin.value,
         "vector": None if embedding is None else from_vector(unit(embedding.vector)),
         "vector_model": "" if embedding is None else embedding.model,
@@ -259,7 +252,7 @@ def recollected(
     near: Embedding | None = None,
 ) -> Recollection:
     """Find the facts that are always known, and facts and earlier words that have to do with `said`."""
-    terms = telling_terms(said, count_max=RECALL_TERMS_MAX)
+    terms = telling_terms(said, count_max=limits.RECALL_TERMS_MAX)
     asking = _asking(connection, key)
     always = tuple(known(connection, asking, limit=known_max))
     if not terms and near is None:
@@ -306,7 +299,7 @@ class MemoryStore(Aggregate):
             )
             return Remembered(fact, replaced)
         count, last_number = connection.execute(_SIZE, {"whose": owner, "ends": ends}).one()
-        dropped = _make_room(connection, owner) if count >= FACTS_MAX else None
+        dropped = _make_room(connection, owner) if count >= limits.FACTS_MAX else None
         row = _content(text, origin, embedding, helps_with) | {
             "owner": owner,
             "number": replaced[0].number if replaced else last_number + 1,
@@ -333,7 +326,7 @@ class MemoryStore(Aggregate):
         if not query.strip():
             found = connection.execute(_NEWEST, _asking(connection, key) | {"page_limit": max(limit, 0)})
             return [to_fact(row) for row in found]
-        terms = query_terms(query, count_max=RECALL_TERMS_MAX)
+        terms = query_terms(query, count_max=limits.RECALL_TERMS_MAX)
         return matching(connection, _asking(connection, key), terms, limit=limit, near=near)
 
     recollect = reading(recollected)

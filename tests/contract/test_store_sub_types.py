@@ -9,8 +9,7 @@ from gateway.contracts.messages import CleanText
 from gateway.contracts.subagents import Audited, SubTypeChange
 from gateway.limits import AUDIT_KEPT
 from gateway.store import Store
-from gateway.store.engine import open_database
-from gateway.store.subagents import from_audited
+from gateway.store.engine import open_database, row_of
 from gateway.store.tables import audit
 
 WHOLE = SubTypeChange(
@@ -65,7 +64,7 @@ async def test_the_audit_is_read_page_by_page(store: Store) -> None:
 async def test_of_each_actor_the_last_lines_are_kept(store: Store, database_url: str) -> None:
     """Nobody pushes out what another one did."""
     await store.sub_types.put("code", WHOLE, audited=replace(line("code"), actor="somebody"))
-    rows = [from_audited(line(before=str(at))) for at in range(AUDIT_KEPT)]
+    rows = [row_of(audit, line(before=str(at))) for at in range(AUDIT_KEPT)]
     database = open_database(database_url, busy_timeout_s=5.0)
     await database.write(lambda connection: connection.execute(audit.insert(), rows))
     await database.close()

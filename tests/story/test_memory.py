@@ -323,7 +323,7 @@ async def test_a_process_that_died_over_a_session_leaves_it_to_the_next(
 
 
 async def test_a_full_memory_is_said(agent: AgentProcess, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.store.memory.FACTS_MAX", 2)
+    monkeypatch.setattr("gateway.store.memory.limits.FACTS_MAX", 2)
     for fact in ("I like tea", "My dog is Rex"):
         await agent.ask(f"remember {fact}", ANNA)
     assert "memory of this user is full" in await agent.ask("remember The car is red", ANNA)
