@@ -198,19 +198,3 @@ def about_in(spec: CommandSpec, language: Language) -> CleanText:
 def argument_in(spec: CommandSpec, language: Language) -> CleanText:
     """Name what may follow the command, in one or two words; empty for nothing."""
     return Words(language).say(spec.argument) if spec.argument else CleanText("")
-
-
-__all__ = [
-    "ENGLISH",
-    "Language",
-    "Sentence",
-    "Spoken",
-    "Words",
-    "about_in",
-    "argument_in",
-    "language_named",
-    "language_of",
-    "language_written",
-    "sentence",
-    "words_for",
-]

@@ -34,7 +34,7 @@ _APPROVAL: Final = select(place_approvals.c.place).where(
     place_approvals.c.place == bindparam("where_"),
     place_approvals.c.tool == _TOOL,
     place_approvals.c.digest == bindparam("which"),
-    place_approvals.c.role.in_(bindparam("roles", expanding=True)),
+    place_approvals.c.role.in_(bindparam("roles")),
 )
 _DROP_APPROVALS: Final = (
     delete(place_approvals)

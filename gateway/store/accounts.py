@@ -38,10 +38,7 @@ _TODAY: Final = (
 _PAYING: Final = sa.union(_OWN, _LINKED, _TODAY)
 _PERSONS: Final = sa.select(links.c.person, links.c.owner)
 _LOCK: Final = (
-    sa.select(lanes.c.key)
-    .where(lanes.c.owner.in_(sa.bindparam("owners", expanding=True)))
-    .order_by(lanes.c.key)
-    .with_for_update()
+    sa.select(lanes.c.key).where(lanes.c.owner.in_(sa.bindparam("owners"))).order_by(lanes.c.key).with_for_update()
 )
 
 
@@ -101,7 +98,7 @@ _EXPIRE: Final = sa.delete(link_codes).where(link_codes.c.expires_at_ms <= sa.bi
 _TRIES: Final = sa.select(link_tries).where(link_tries.c.owner == sa.bindparam("whose"))
 _FORGET_TRIES: Final = sa.delete(link_tries).where(link_tries.c.owner == sa.bindparam("whose"))
 _BLOCKED: Final = sa.select(grants.c.owner).where(
-    grants.c.owner.in_(sa.bindparam("owners", expanding=True)), grants.c.role == GrantRole.BLOCKED.value
+    grants.c.owner.in_(sa.bindparam("owners")), grants.c.role == GrantRole.BLOCKED.value
 )
 
 
@@ -115,12 +112,10 @@ def _erred(connection: Connection, owner: str, before: sa.Row[Any] | None, now_m
 
 _NUMBERS: Final = (
     sa.select(facts.c.id, facts.c.number)
-    .where(facts.c.owner.in_(sa.bindparam("owners", expanding=True)))
+    .where(facts.c.owner.in_(sa.bindparam("owners")))
     .order_by(facts.c.number, facts.c.id)
 )
-_SET_ASIDE: Final = (
-    sa.update(facts).where(facts.c.owner.in_(sa.bindparam("owners", expanding=True))).values(number=-facts.c.number)
-)
+_SET_ASIDE: Final = sa.update(facts).where(facts.c.owner.in_(sa.bindparam("owners"))).values(number=-facts.c.number)
 _RENUMBER: Final = sa.update(facts).where(facts.c.id == sa.bindparam("fact_id"))
 
 
@@ -143,7 +138,7 @@ def _pool(connection: Connection, owners: Iterable[str], now_ms: int, purse: str
 
 
 # --- parting
-_LEAVE: Final = sa.delete(links).where(links.c.owner.in_(sa.bindparam("owners", expanding=True)))
+_LEAVE: Final = sa.delete(links).where(links.c.owner.in_(sa.bindparam("owners")))
 
 
 class LinkStore(Aggregate):

@@ -117,10 +117,7 @@ def changed(connection: Connection) -> None:
 
 _LOCK: Final = sa.update(lanes).where(lanes.c.key == sa.bindparam("k")).values(fence=lanes.c.fence)
 _KEYS: Final = (
-    sa.select(sub_tasks.c.key)
-    .where(sub_tasks.c.id.in_(sa.bindparam("ids", expanding=True)))
-    .distinct()
-    .order_by(sub_tasks.c.key)
+    sa.select(sub_tasks.c.key).where(sub_tasks.c.id.in_(sa.bindparam("ids"))).distinct().order_by(sub_tasks.c.key)
 )
 
 
@@ -137,7 +134,7 @@ def lock_lanes_of(connection: Connection, task_ids: Sequence[str]) -> None:
 
 # --- waiting
 _BEHIND: Final = sa.select(sub_tasks.c.id, IS_UNTOLD.label("is_untold")).where(
-    sub_tasks.c.key == sa.bindparam("k"), sub_tasks.c.id.in_(sa.bindparam("ids", expanding=True))
+    sub_tasks.c.key == sa.bindparam("k"), sub_tasks.c.id.in_(sa.bindparam("ids"))
 )
 _PUT: Final = barriers.insert()
 _PUT_WAIT: Final = waits.insert()
@@ -153,7 +150,7 @@ def put(connection: Connection, key: SessionKey, barrier: subagents.Barrier) -> 
 
 
 # --- telling
-_NAMED: Final = sub_tasks.c.id.in_(sa.bindparam("ids", expanding=True))
+_NAMED: Final = sub_tasks.c.id.in_(sa.bindparam("ids"))
 _TELL: Final = sa.update(sub_tasks).where(_NAMED).values(is_told=sa.true())
 _SEND: Final = sa.update(sub_tasks).where(_NAMED, IS_UNTOLD).values(wake_id=sa.bindparam("w"))
 _UNTOLD_BEHIND: Final = sa.exists().where(
@@ -161,17 +158,15 @@ _UNTOLD_BEHIND: Final = sa.exists().where(
 )
 _IDLE: Final = (
     sa.select(barriers.c.id)
-    .where(
-        barriers.c.id.in_(sa.select(waits.c.barrier_id).where(waits.c.task_id.in_(sa.bindparam("ids", expanding=True))))
-    )
+    .where(barriers.c.id.in_(sa.select(waits.c.barrier_id).where(waits.c.task_id.in_(sa.bindparam("ids")))))
     .where(~_UNTOLD_BEHIND)
 )
-_DROP_WAITS: Final = sa.delete(waits).where(waits.c.barrier_id.in_(sa.bindparam("ids", expanding=True)))
-_DROP: Final = sa.delete(barriers).where(barriers.c.id.in_(sa.bindparam("ids", expanding=True)))
+_DROP_WAITS: Final = sa.delete(waits).where(waits.c.barrier_id.in_(sa.bindparam("ids")))
+_DROP: Final = sa.delete(barriers).where(barriers.c.id.in_(sa.bindparam("ids")))
 _BARRIERS_OF_KEY: Final = sa.select(barriers.c.id).where(barriers.c.key == sa.bindparam("k"))
 _OVERTAKEN: Final = (
     sa.select(sub_tasks.c.wake_id)
-    .where(sub_tasks.c.wake_id.in_(sa.bindparam("ids", expanding=True)))
+    .where(sub_tasks.c.wake_id.in_(sa.bindparam("ids")))
     .group_by(sub_tasks.c.wake_id)
     .having(sa.func.sum(sa.case((sub_tasks.c.is_told, 0), else_=1)) == 0)
 )
@@ -229,7 +224,7 @@ _SETTLE: Final = sa.update(barriers).where(barriers.c.id == sa.bindparam("b"), _
 _LET_GO: Final = sa.delete(waits).where(
     waits.c.barrier_id == sa.bindparam("b"), waits.c.task_id.not_in(sa.select(sub_tasks.c.id).where(IS_OVER, IS_UNTOLD))
 )
-_WITHOUT: Final = sa.bindparam("without", expanding=True, type_=sa.Text)
+_WITHOUT: Final = sa.bindparam("without", type_=sa.Text)
 _OF_BARRIERS: Final = (
     sa.select(
         barriers.c.id.label("barrier_id"),

@@ -219,7 +219,7 @@ _PEOPLE: Final = (
     )
     .where(
         sa.or_(
-            _EVERYBODY.c.owner.in_(sa.bindparam("owners", expanding=True)),
+            _EVERYBODY.c.owner.in_(sa.bindparam("owners")),
             sa.func.lower(_EVERYBODY.c.owner).like(sa.bindparam("like"), escape="\\"),
         )
     )

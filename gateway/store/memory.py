@@ -37,13 +37,13 @@ from gateway.store.search import (
 from gateway.store.tables import facts
 
 _IS_OWNERS: Final = facts.c.owner == bindparam("whose")
-_IS_PERSONS: Final = facts.c.owner.in_(bindparam("ends", expanding=True))
+_IS_PERSONS: Final = facts.c.owner.in_(bindparam("ends"))
 _IS_PRIVATE: Final = bindparam("is_private", type_=Boolean)
 _IS_READABLE: Final[ColumnElement[bool]] = and_(
     _IS_PERSONS,
     or_(
         facts.c.is_shared,
-        and_(_IS_OWNERS, or_(_IS_PRIVATE, facts.c.place.in_(bindparam("places", expanding=True)))),
+        and_(_IS_OWNERS, or_(_IS_PRIVATE, facts.c.place.in_(bindparam("places")))),
         and_(_IS_PRIVATE, facts.c.place == ""),
     ),
 )
@@ -55,7 +55,7 @@ _OF_MODEL: Final = facts.c.vector_model == bindparam("model")
 _VECTORS: Final[Select[Any]] = (
     select(facts.c.id, facts.c.vector).where(_IS_READABLE, _OF_MODEL).order_by(*_NEWEST_FIRST).limit(limits.FACTS_MAX)
 )
-_SOME: Final = _READABLE.where(facts.c.id.in_(bindparam("ids", expanding=True)))
+_SOME: Final = _READABLE.where(facts.c.id.in_(bindparam("ids")))
 
 
 def _asking(connection: Connection, key: SessionKey) -> Values:
@@ -121,9 +121,7 @@ _KNOWN: Final = (
 _IS_TOLD: Final = facts.c.origin == Origin.TOLD.value
 _NEWEST_KNOWN: Final = _KNOWN.order_by(_IS_TOLD.desc(), *_NEWEST_FIRST)
 _MOST_USED: Final = _KNOWN.where(facts.c.uses > 0).order_by(_IS_TOLD.desc(), facts.c.uses.desc(), *_NEWEST_FIRST)
-_COUNT_USES: Final = (
-    update(facts).where(_IS_READABLE, facts.c.id.in_(bindparam("ids", expanding=True))).values(uses=facts.c.uses + 1)
-)
+_COUNT_USES: Final = update(facts).where(_IS_READABLE, facts.c.id.in_(bindparam("ids"))).values(uses=facts.c.uses + 1)
 
 
 def known(connection: Connection, asking: Values, *, limit: int) -> list[Fact]:
@@ -215,9 +213,7 @@ def _content(text: CleanText, origin: Origin, embedding: Embedding | None, helps
 
 
 # --- forgetting and sharing
-_FORGET: Final = (
-    delete(facts).where(_IS_READABLE, facts.c.number.in_(bindparam("numbers", expanding=True))).returning(facts)
-)
+_FORGET: Final = delete(facts).where(_IS_READABLE, facts.c.number.in_(bindparam("numbers"))).returning(facts)
 _FORGET_HERE: Final = delete(facts).where(_IS_READABLE)
 _FORGET_PERSON: Final = delete(facts).where(_IS_PERSONS)
 _SHARE: Final = (

@@ -50,11 +50,7 @@ def _put_receipt(insert: engine.InsertInto) -> Executable:
 
 _UNSENT: Final = (
     select(outbox)
-    .where(
-        outbox.c.turn_id.in_(bindparam("turn_ids", expanding=True)),
-        outbox.c.key == bindparam("k"),
-        outbox.c.state == NEW,
-    )
+    .where(outbox.c.turn_id.in_(bindparam("turn_ids")), outbox.c.key == bindparam("k"), outbox.c.state == NEW)
     .order_by(outbox.c.created_at_ms, outbox.c.turn_id, outbox.c.position)
 )
 _COMMITTED: Final = select(outbox).where(outbox.c.id == bindparam("reply"))
@@ -102,7 +98,7 @@ _RECEIPT: Final = select(deliveries).where(deliveries.c.reply_id == bindparam("r
 _RECENT_OF_KEY: Final = _RECENT.where(outbox.c.key == bindparam("k"))
 _END: Final = (
     update(outbox)
-    .where(outbox.c.id.in_(bindparam("replies", expanding=True)), outbox.c.state != _SENT)
+    .where(outbox.c.id.in_(bindparam("replies")), outbox.c.state != _SENT)
     .returning(outbox.c.id, outbox.c.files)
 )
 
@@ -152,7 +148,7 @@ _FILE_CONTENT: Final = select(reply_files.c.content).where(
     reply_files.c.position == bindparam("place"),
     reply_files.c.key == bindparam("k"),
 )
-_FORGET_FILES: Final = delete(reply_files).where(reply_files.c.reply_id.in_(bindparam("replies", expanding=True)))
+_FORGET_FILES: Final = delete(reply_files).where(reply_files.c.reply_id.in_(bindparam("replies")))
 _put_file: Final = engine.insert_new(reply_files)
 
 

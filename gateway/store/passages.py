@@ -153,7 +153,7 @@ _IS_SAID: Final = (
 _WORDS: Final = (
     select(passages.c.id, entries.c.session_id, entries.c.seq, entries.c.role, entries.c.text, entries.c.created_at_ms)
     .join(entries, and_(entries.c.session_id == passages.c.session_id, entries.c.seq == passages.c.seq))
-    .where(passages.c.key == bindparam("k"), passages.c.id.in_(bindparam("ids", expanding=True)), *_IS_SAID)
+    .where(passages.c.key == bindparam("k"), passages.c.id.in_(bindparam("ids")), *_IS_SAID)
 )
 
 

@@ -55,9 +55,7 @@ def _upwards() -> sa.CTE:
 def _downwards() -> sa.CTE:
     """Walk down: some sessions and those that work for them."""
     below = (
-        sa.select(sessions_table.c.id)
-        .where(sessions_table.c.id.in_(sa.bindparam("ids", expanding=True)))
-        .cte("below", recursive=True)
+        sa.select(sessions_table.c.id).where(sessions_table.c.id.in_(sa.bindparam("ids"))).cte("below", recursive=True)
     )
     return below.union(sa.select(_CHILDREN.c.id).where(_CHILDREN.c.parent_session_id == below.c.id))
 
@@ -70,7 +68,7 @@ _NEWEST_FIRST: Final = (sessions_table.c.created_at_ms.desc(), sessions_table.c.
 _FAMILY: Final = (
     with_lane()
     .where(sessions_table.c.id.in_(sa.select(BELOW.c.id)))
-    .order_by(sa.case((sessions_table.c.id.in_(sa.bindparam("ids", expanding=True)), 0), else_=1), *_NEWEST_FIRST)
+    .order_by(sa.case((sessions_table.c.id.in_(sa.bindparam("ids")), 0), else_=1), *_NEWEST_FIRST)
     .limit(FAMILY_SESSIONS_MAX)
 )
 _CHILDREN_OF: Final = (
@@ -81,7 +79,7 @@ _CHILDREN_OF: Final = (
 )
 _COUNTS: Final = (
     sa.select(sessions_table.c.parent_session_id, sa.func.count().label("children"))
-    .where(sessions_table.c.parent_session_id.in_(sa.bindparam("ids", expanding=True)))
+    .where(sessions_table.c.parent_session_id.in_(sa.bindparam("ids")))
     .group_by(sessions_table.c.parent_session_id)
 )
 _HEADS: Final = (
@@ -163,7 +161,7 @@ _START: Final = (
 _LAST_SEQ: Final = sa.select(sessions_table.c.last_seq).where(sessions_table.c.id == sa.bindparam("s"))
 _CHARGE: Final = (
     sa.update(sub_tasks)
-    .where(sub_tasks.c.session_id.in_(sa.bindparam("ids", expanding=True)))
+    .where(sub_tasks.c.session_id.in_(sa.bindparam("ids")))
     .values(
         tokens_in=sub_tasks.c.tokens_in + sa.bindparam("more_in"),
         tokens_out=sub_tasks.c.tokens_out + sa.bindparam("more_out"),
@@ -301,10 +299,10 @@ _FORGET_DEAD: Final = sa.delete(task_workers).where(_IS_DEAD)
 
 # --- who is to end
 _OF_KEY: Final = sa.select(sub_tasks.c.session_id).where(sub_tasks.c.key == sa.bindparam("k"))
-_NAMED: Final = _OF_KEY.where(sub_tasks.c.id.in_(sa.bindparam("ids", expanding=True)))
+_NAMED: Final = _OF_KEY.where(sub_tasks.c.id.in_(sa.bindparam("ids")))
 _LIVE_OF_KEY: Final = _OF_KEY.where(IS_LIVE)
 _WANTED: Final = sa.select(sub_tasks.c.id).where(
-    sub_tasks.c.id.in_(sa.bindparam("ids", expanding=True)), ~sub_tasks.c.is_cancel_wanted, IS_LIVE
+    sub_tasks.c.id.in_(sa.bindparam("ids")), ~sub_tasks.c.is_cancel_wanted, IS_LIVE
 )
 
 _SINCE: Final = sub_tasks.c.finished_at_ms >= sa.bindparam("since_ms")

@@ -315,10 +315,10 @@ _KNOWN: Final = union_all(
         consumed.c.turn_id.label("answered_by"),
         consumed.c.is_given_up,
         literal("").label("session_id"),
-    ).where(consumed.c.message_id.in_(bindparam("ids", expanding=True))),
+    ).where(consumed.c.message_id.in_(bindparam("ids"))),
     select(
         entries.c.message_id, literal("").label("answered_by"), false().label("is_given_up"), entries.c.session_id
-    ).where(entries.c.message_id.in_(bindparam("ids", expanding=True))),
+    ).where(entries.c.message_id.in_(bindparam("ids"))),
 )
 _WITHDRAW: Final = delete(entries).where(entries.c.message_id == bindparam("m"))
 
@@ -398,7 +398,7 @@ TRIES_TRACED_MAX: Final = 20
 
 _WANTED: Final[BindParameter[str]] = bindparam("wanted", type_=AnyText)
 _REFERENCE: Final[BindParameter[str]] = bindparam("reference", type_=AnyText)
-_IDS: Final[BindParameter[Any]] = bindparam("ids", type_=AnyText, expanding=True)
+_IDS: Final[BindParameter[Any]] = bindparam("ids", type_=AnyText)
 _OF_WANTED: Final = union(
     select(turns.c.id).where(turns.c.id == _WANTED),
     select(replies.c.turn_id).where(

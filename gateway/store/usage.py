@@ -82,7 +82,7 @@ _BY_DAY: Final = (
     .limit(sa.bindparam("page_limit"))
     .offset(sa.bindparam("page_offset"))
 )
-_OF_SOME: Final = _sums(usage.c.owner).where(usage.c.owner.in_(sa.bindparam("owners", expanding=True)))
+_OF_SOME: Final = _sums(usage.c.owner).where(usage.c.owner.in_(sa.bindparam("owners")))
 _BY_HOUR: Final = _sums(_HOUR).order_by(_HOUR)
 _TOP: Final = (
     _sums(usage.c.owner).order_by(_MONEY.desc(), _TOKENS.desc(), usage.c.owner).limit(sa.bindparam("page_limit"))
@@ -118,13 +118,13 @@ def _account(owner: SessionKey | None) -> str:
 # --- one account's day
 _OF_DAY: Final = (
     sa.select(spending)
-    .where(spending.c.owner.in_(sa.bindparam("owners", expanding=True)), spending.c.day == sa.bindparam("d"))
+    .where(spending.c.owner.in_(sa.bindparam("owners")), spending.c.day == sa.bindparam("d"))
     .order_by(spending.c.owner)
 )
 _LOCK: Final = _OF_DAY.with_for_update()  # SQLite knows no such thing and needs none: its writers take turns
 _ADD: Final = (
     sa.update(spending)
-    .where(spending.c.owner.in_(sa.bindparam("owners", expanding=True)), spending.c.day == sa.bindparam("d"))
+    .where(spending.c.owner.in_(sa.bindparam("owners")), spending.c.day == sa.bindparam("d"))
     .values(
         tokens=spending.c.tokens + sa.bindparam("more_tokens"),
         nano_usd=spending.c.nano_usd + sa.bindparam("more_nano_usd"),
@@ -155,7 +155,7 @@ def _begin_day(insert: InsertInto) -> sa.Executable:
         sa.cast(
             sa.func.round(sa.func.coalesce(sa.func.sum(usage.c.cost_usd), 0.0) * NANO_PER_USD), spending.c.nano_usd.type
         ),
-        sa.func.count(sa.distinct(usage.c.turn_id)).filter(_is_of_a_turn()),
+        sa.func.count(sa.distinct(usage.c.turn_id)).filter(_SERVED),
         sa.literal(""),
     ).where(
         sa.or_(account == POT, usage.c.owner == account),
@@ -164,10 +164,6 @@ def _begin_day(insert: InsertInto) -> sa.Executable:
     )
     statement = insert(spending).from_select([column.name for column in spending.columns], known)
     return statement.on_conflict_do_nothing(index_elements=[spending.c.owner, spending.c.day])
-
-
-def _is_of_a_turn() -> sa.ColumnElement[bool]:
-    return sa.and_(usage.c.purpose == UsagePurpose.TURN.value, usage.c.turn_id != "")
 
 
 def _paying(connection: Connection, account: str, day: int) -> list[str]:
@@ -196,7 +192,7 @@ def _total(rows: Iterable[sa.Row[Any]]) -> Amounts:
 
 
 # --- what is reserved
-_IS_THEIRS: Final = reservations.c.owner.in_(sa.bindparam("owners", expanding=True))
+_IS_THEIRS: Final = reservations.c.owner.in_(sa.bindparam("owners"))
 _RESERVED: Final = sa.select(
     sa.func.coalesce(sa.func.sum(reservations.c.tokens), 0).label("tokens"),
     sa.func.coalesce(sa.func.sum(reservations.c.nano_usd), 0).label("nano_usd"),
