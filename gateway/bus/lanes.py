@@ -401,14 +401,9 @@ class Lanes:
         if have is None or messages_max <= 0:
             return ()
         rows = await part.shard.run_script("extend", arguments=(*_proof(claim), have, messages_max))
-        messages: list[InboundMessage] = []
-        for row in rows:
-            message = _decoded(row[_ARRIVAL_DIGITS:])
-            if message is None:  # it and what comes after it wait: `commit` counts from the head
-                break
-            messages.append(message)
+        messages, _ = _readable_head([row[_ARRIVAL_DIGITS:] for row in rows])
         part.holdings.grow(lease.worker, lane, lease.fence, len(messages))
-        return tuple(messages)
+        return messages
 
     async def depth(self, key: SessionKey) -> tuple[int, bool]:
         """Return how many messages wait in a lane after those of a running turn, and whether a turn runs."""

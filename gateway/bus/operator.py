@@ -25,6 +25,7 @@ from gateway.contracts.messages import DeliveryRecord, InboundMessage
 _ENTRY_ID: Final = re.compile(r"[0-9]{1,19}-[0-9]{1,19}")
 _LANES_SEARCHED: Final = 50  # in one script: a thousand messages at most, some megabytes
 _UNDER_WAY: Final = "already in progress"
+_SUMMED: Final = ("queued", "ready", "running", "delayed", "dead_letters")
 _REWRITES_TRIED_MAX: Final = 50
 _REWRITE_PAUSE_S: Final = 0.2  # a rewrite takes some milliseconds, and of a full queue less than a second
 
@@ -45,11 +46,7 @@ class Operator:
         for figures in found:
             pending.update(figures.outbound_pending)
         return ports.QueueFigures(
-            queued=sum(figures.queued for figures in found),
-            ready=sum(figures.ready for figures in found),
-            running=sum(figures.running for figures in found),
-            delayed=sum(figures.delayed for figures in found),
-            dead_letters=sum(figures.dead_letters for figures in found),
+            **{name: sum(getattr(figures, name) for figures in found) for name in _SUMMED},
             workers_alive=max(figures.workers_alive for figures in found),  # each is known to every shard
             outbound_pending=dict(pending),
             channels_connected={name: state for figures in found for name, state in figures.channels_connected.items()},
@@ -238,16 +235,11 @@ async def _figures_of(shard: Shard) -> ports.QueueFigures:
     )
     queued, ready, running, delayed, dead, workers, pending, states, oldest_ms = figures
     return ports.QueueFigures(
-        queued=queued,
-        ready=ready,
-        running=running,
-        delayed=delayed,
-        dead_letters=dead,
-        workers_alive=workers,
-        outbound_pending={name.decode(): count for name, count in _pairs(pending)},
-        channels_connected={name.decode(): state.decode() for name, state in _pairs(states)},
-        ambiguous_sends={name.decode(): int(count) for name, count in ambiguous.items()},
-        oldest_wait_ms=oldest_ms,
+        *(queued, ready, running, delayed, dead, workers),
+        {name.decode(): count for name, count in _pairs(pending)},
+        {name.decode(): state.decode() for name, state in _pairs(states)},
+        {name.decode(): int(count) for name, count in ambiguous.items()},
+        oldest_ms,
     )
 
 

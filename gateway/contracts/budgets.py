@@ -55,21 +55,13 @@ class Amounts:
 
 
 @dataclass(frozen=True, slots=True)
-class Caps:
-    """The share of each measure that one day may take. Zero: no limit."""
-
-    tokens: int = 0
-    nano_usd: int = 0
-    turns: int = 0
+class Caps(Amounts):
+    """The amounts that one day may take at most. Zero: no limit."""
 
     @property
     def are_open(self) -> bool:
         """Tell whether nothing is capped."""
         return not (self.tokens or self.nano_usd or self.turns)
-
-    def of(self, measure: Measure) -> int:
-        """Return the cap of one measure, 0 for none."""
-        return Amounts(self.tokens, self.nano_usd, self.turns).of(measure)
 
     def exceeded_by(self, amounts: Amounts) -> Measure | None:
         """Return the first measure of which `amounts` is more than the cap."""
@@ -134,14 +126,7 @@ class UsageSum:
     cost_usd: float = 0.0
 
     def __add__(self, other: UsageSum) -> UsageSum:
-        return UsageSum(
-            self.calls + other.calls,
-            self.turns + other.turns,
-            self.prompt_tokens + other.prompt_tokens,
-            self.completion_tokens + other.completion_tokens,
-            self.cached_tokens + other.cached_tokens,
-            self.cost_usd + other.cost_usd,
-        )
+        return UsageSum(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
 
     @property
     def tokens(self) -> int:

@@ -50,27 +50,22 @@ from gateway.store.engine import (
 )
 from gateway.store.memory import recollected
 from gateway.store.schedules import zone_of
-from gateway.store.sessions import _IN_FORCE, Growth, count_fewer, forget_count, grow, retitle_untitled
+from gateway.store.sessions import Growth, count_fewer, forget_count, grow, retitle_untitled
 from gateway.store.tables import entries, lanes, todos
 
 _IS_COMPACTION: Final = entries.c.kind == EntryKind.COMPACTION.value
 _OF_SESSION: Final = entries.c.session_id == bindparam("s")
-_IS_IN_FORCE: Final = and_(_IS_COMPACTION, ~entries.c.is_undone)
+_IS_KEPT: Final = and_(_OF_SESSION, ~entries.c.is_undone)
+_IS_SAID: Final = and_(entries.c.role == Role.USER.value, entries.c.kind == EntryKind.MESSAGE.value)
 
 _SEQ_MAX: Final = 2**31 - 1
 _ALL: Final = 2**63
 _WORDLESS_MAX: Final = 20  # messages that are nothing but files, before somebody says a word
 
-_SUMMARY: Final = select(entries).where(_OF_SESSION, _IS_IN_FORCE).order_by(entries.c.seq.desc()).limit(1)
+_SUMMARY: Final = select(entries).where(_IS_KEPT, _IS_COMPACTION).order_by(entries.c.seq.desc()).limit(1)
 _BACKWARDS: Final = (
     select(entries)
-    .where(
-        _OF_SESSION,
-        ~entries.c.is_undone,
-        ~_IS_COMPACTION,
-        entries.c.seq >= bindparam("from_seq"),
-        entries.c.seq < bindparam("before_seq"),
-    )
+    .where(_IS_KEPT, ~_IS_COMPACTION, entries.c.seq >= bindparam("from_seq"), entries.c.seq < bindparam("before_seq"))
     .order_by(entries.c.seq.desc())
     .limit(VIEW_PAGE_ENTRIES)
 )
@@ -87,13 +82,7 @@ _PAGE_BEFORE: Final = (
 )
 _FIRST_SAID: Final = (
     select(entries.c.text)
-    .where(
-        _OF_SESSION,
-        ~entries.c.is_undone,
-        entries.c.role == Role.USER.value,
-        entries.c.kind == EntryKind.MESSAGE.value,
-        func.trim(entries.c.text) != "",
-    )
+    .where(_IS_KEPT, _IS_SAID, func.trim(entries.c.text) != "")
     .order_by(entries.c.seq)
     .limit(_WORDLESS_MAX)
 )
@@ -104,10 +93,7 @@ _GUARD: Final = (
 
 
 _UNCHANGED: Final = select(func.count(), func.coalesce(func.sum(func.length(entries.c.author)), 0)).where(
-    _OF_SESSION,
-    ~entries.c.is_undone,
-    ~_IS_COMPACTION,
-    entries.c.seq.between(bindparam("first_seq"), bindparam("last_seq")),
+    _IS_KEPT, ~_IS_COMPACTION, entries.c.seq.between(bindparam("first_seq"), bindparam("last_seq"))
 )
 
 
@@ -198,8 +184,6 @@ def guard(connection: Connection, key: SessionKey, fence: int) -> None:
         raise Fenced(f"lane {key} has a newer owner than fence {fence}")
 
 
-_IS_KEPT: Final = and_(entries.c.session_id == bindparam("s"), ~entries.c.is_undone)
-_IS_SAID: Final = and_(entries.c.role == Role.USER.value, entries.c.kind == EntryKind.MESSAGE.value)
 _NEWEST_TURN: Final = (
     select(entries.c.turn_id).where(_IS_KEPT, _IS_SAID).order_by(entries.c.seq.desc()).limit(1).scalar_subquery()
 )
@@ -210,7 +194,7 @@ _COUNT: Final = select(func.count()).where(*_ANSWERS, entries.c.kind == EntryKin
 _UNDO_ANSWERS: Final = update(entries).where(*_ANSWERS).values(is_undone=true())
 _FIRST_WORDS: Final = (
     select(func.min(entries.c.seq).label("seq"))
-    .where(*_IN_FORCE, entries.c.role == Role.USER.value, entries.c.kind == EntryKind.MESSAGE.value)
+    .where(_IS_KEPT, _IS_SAID)
     .group_by(entries.c.turn_id)
     .order_by(func.min(entries.c.seq).desc())
     .limit(bindparam("page_limit"))

@@ -277,23 +277,6 @@ def steps(hops: Sequence[Mapping[str, Any]]) -> list[tuple[Mapping[str, Any], fl
     return list(zip(hops, [None, *taken], strict=False))
 
 
-FILTERS: Final[Mapping[str, Callable[..., Any]]] = {
-    "when": when,
-    "clock_time": clock_time,
-    "duration": duration,
-    "number": number,
-    "short": short,
-    "cost": cost,
-    "state": state,
-    "initials": initials,
-    "tint": tint,
-    "markdown": markdown,
-    "pretty": pretty,
-    "span_bars": span_bars,
-    "span_line": span_line,
-    "waiting_line": waiting_line,
-    "hour_bars": hour_bars,
-    "day_bars": day_bars,
-    "usage_by": usage_by,
-    "steps": steps,
-}
+_IN_WORDS: Final = (when, clock_time, duration, number, short, cost, state, initials, tint, markdown, pretty)
+_DRAWN: Final = (span_bars, span_line, waiting_line, hour_bars, day_bars, usage_by, steps)
+FILTERS: Final[Mapping[str, Callable[..., Any]]] = {each.__name__: each for each in (*_IN_WORDS, *_DRAWN)}

@@ -19,7 +19,16 @@ from gateway.contracts.errors import ConfigError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.sessions import Grant, GrantRole
 from gateway.limits import PAIRING_TTL_S
-from gateway.ops.cli.common import ConfigOption, JsonOption, decide, loaded_and_warned, say, say_document, say_rows
+from gateway.ops.cli.common import (
+    ConfigOption,
+    JsonOption,
+    decide,
+    lists,
+    loaded_and_warned,
+    say,
+    say_document,
+    say_rows,
+)
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -31,7 +40,7 @@ _ROLE_FORM: Final = "guest|member|admin"
 _FORMS: Final = "write `trivet pair CODE`, `trivet pair CODE admin`, `trivet pair list` or `trivet pair deny CODE`"
 _WORDS: Final = frozenset({"list", "deny", "approve"})
 
-app = typer.Typer(help="Who may talk to the agent, and where.", invoke_without_command=True)
+app = typer.Typer(help="Who may talk to the agent, and where.")
 
 PersonArgument = Annotated[str, typer.Argument(help="A session key of the person, such as telegram:123456789.")]
 PlaceArgument = Annotated[
@@ -65,14 +74,7 @@ def pair(
             raise ConfigError(_FORMS)
 
 
-@app.callback()
-def access_or_list(context: typer.Context, config: ConfigOption = None, as_json: JsonOption = False) -> None:
-    """List what was decided."""
-    if context.invoked_subcommand is None:
-        list_access(config, as_json)
-
-
-@app.command("list")
+@lists(app)
 def list_access(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Show what was decided about people and places, beside what the configuration says."""
     _run(config, _documented if as_json else _list)
@@ -271,19 +273,12 @@ def _day(at_ms: int) -> str:
 # `trivet clients`: programs that may talk to the agent over HTTP.
 
 
-clients = typer.Typer(help="Programs that may talk to the agent over HTTP.", invoke_without_command=True)
+clients = typer.Typer(help="Programs that may talk to the agent over HTTP.")
 
 ClientArgument = Annotated[str, typer.Argument(help="A client as `trivet clients` lists it, such as shop-4f2a9c.")]
 
 
-@clients.callback()
-def clients_or_list(context: typer.Context, config: ConfigOption = None, as_json: JsonOption = False) -> None:
-    """List the clients."""
-    if context.invoked_subcommand is None:
-        list_clients(config, as_json)
-
-
-@clients.command("list")
+@lists(clients)
 def list_clients(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Show the clients and what each may do."""
     from gateway.ops.admin.access import GrantView  # noqa: PLC0415 - start-up

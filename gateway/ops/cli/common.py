@@ -174,6 +174,22 @@ JsonOption: TypeAlias = Annotated[
 ]
 
 
+def lists(app: typer.Typer) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a function the command `list` of `app`, and what it does where no command is named."""
+
+    def made(command: Callable[..., None]) -> Callable[..., None]:
+        @app.callback(invoke_without_command=True)
+        def list_without_a_word(
+            context: typer.Context, config: ConfigOption = None, as_json: JsonOption = False
+        ) -> None:
+            if context.invoked_subcommand is None:
+                command(config=config, as_json=as_json)
+
+        return app.command("list")(command)
+
+    return made
+
+
 def say_rows(rows: Iterable[BaseModel]) -> None:
     """Print a list as the API gives it."""
     say_document([row.model_dump(mode="json") for row in rows])

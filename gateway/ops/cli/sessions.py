@@ -22,6 +22,7 @@ from gateway.ops.cli.common import (
     ConfigOption,
     JsonOption,
     checked_store,
+    lists,
     loaded_and_warned,
     operator_bus,
     say,
@@ -36,7 +37,7 @@ LISTED: Final = 50
 TREES_SHOWN: Final = 10
 _TITLE_SHOWN: Final = 60
 
-sessions = typer.Typer(help="Conversations, and the sub-agents that work for them.", invoke_without_command=True)
+sessions = typer.Typer(help="Conversations, and the sub-agents that work for them.")
 
 KeyOption = Annotated[str | None, typer.Option("--key", help="Those of one session key, such as telegram:123456789.")]
 
@@ -45,14 +46,7 @@ class NoSuchSession(TrivetError):
     """The database has no session of that id."""
 
 
-@sessions.callback()
-def sessions_or_list(context: typer.Context, config: ConfigOption = None, as_json: JsonOption = False) -> None:
-    """List the newest conversations."""
-    if context.invoked_subcommand is None:
-        list_sessions(None, config, as_json)
-
-
-@sessions.command("list")
+@lists(sessions)
 def list_sessions(key: KeyOption = None, config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Show the newest conversations, newest first."""
     asyncio.run(print_list(loaded_and_warned(config).settings, _parsed(key), as_json=as_json))
@@ -170,7 +164,7 @@ def _parsed(key: str | None) -> SessionKey | None:
 DEAD_SHOWN: Final = 50
 _TEXT_SHOWN: Final = 80
 
-dead = typer.Typer(help="Messages that could not be answered and were put aside.", invoke_without_command=True)
+dead = typer.Typer(help="Messages that could not be answered and were put aside.")
 
 EntryArgument = Annotated[str, typer.Argument(help="The id that `trivet dead list` shows.")]
 
@@ -195,14 +189,7 @@ def trace(
     asyncio.run(_trace(loaded_and_warned(config).settings, id, as_json=as_json))
 
 
-@dead.callback()
-def dead_or_list(context: typer.Context, config: ConfigOption = None, as_json: JsonOption = False) -> None:
-    """List them."""
-    if context.invoked_subcommand is None:
-        list_dead(config, as_json)
-
-
-@dead.command("list")
+@lists(dead)
 def list_dead(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Show the newest, newest first."""
     asyncio.run(_list(loaded_and_warned(config).settings, as_json=as_json))
