@@ -23,11 +23,11 @@ from tests.architecture.code_stats import (
 
 LIMITS: Final = {
     "files": 369,
-    "lines": 103_027,
+    "lines": 101_996,
     "one_importer": 17.6,
     "duplicate_classes": 0,
     "no_verb": 2.8,
-    "forwarders": 71,
+    "forwarders": 70,
 }
 
 

@@ -239,8 +239,8 @@ async def test_a_lane_whose_workers_keep_dying_waits_longer_each_time(bus: Redis
         if delayed := raw_redis.zrange("{q0}:delay", 0, -1):
             raw_redis.zadd("{q0}:delay", dict.fromkeys(delayed, 1))
         assert (await claim_one(bus)).attempts == deaths
-        await bus.lanes.beat("w1", lease_ttl_s=-1)
-        assert await bus.lanes.reap() == 1
+        await beat(bus.lanes, "w1", lease_ttl_s=-1)
+        assert await reap(bus.lanes) == 1
         await bus.lanes.register("w1", lease_ttl_s=LEASE_TTL_S)
         if not raw_redis.llen("{q0}:ready"):
             batch = await bus.lanes.claim("w2", lanes_max=1, messages_max=1, attempts_max=4)
