@@ -1,4 +1,4 @@
-"""The SDK's `Bot` with two HTTP clients, one for calls and one for the poll that waits, and the bot's address.
+"""The SDK's `Bot` with its HTTP client, and the bot's address.
 
 The token, which is part of every address, appears in no message of ours: what the HTTP client says is left away."""
 
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlsplit
 from urllib.request import getproxies
 
 import aiohttp
@@ -25,7 +25,9 @@ from telegram import Bot
 from telegram._utils.types import ODVInput
 from telegram.error import NetworkError, TimedOut
 from telegram.request import BaseRequest, HTTPXRequest, RequestData
+from telegram.request._requestparameter import RequestParameter
 from telegram.warnings import PTBUserWarning
+from yarl import URL
 
 from channels.core.downloads import goes_direct
 from channels.core.message import integer, mapping
@@ -119,32 +121,35 @@ class TelegramClient:
     """`bot` makes calls while the client is open."""
 
     def __init__(self, endpoint: TelegramEndpoint) -> None:
-        # Silence httpx, which logs every address, and with it the token, and two warnings of the SDK that
-        # concern its other users.
+        # Silence httpx, which logs every address, and with it the token, and a warning of the SDK that concerns
+        # its other users.
         for name in ("httpx", "httpcore", "telegram"):
             logging.getLogger(name).setLevel(logging.WARNING)
-        warnings.filterwarnings("ignore", r"Please use 'Bot\.(get(Updates|Chat)|sendMessage)'", PTBUserWarning)
         warnings.filterwarnings("ignore", ".*attribute `retry_after`", PTBUserWarning)
-        self._calls = http_client(endpoint.proxy_in_use, limits.CONNECTIONS_MAX)
-        self._polls = http_client(endpoint.proxy_in_use, 1)
+        self._http = http_client(endpoint.proxy_in_use, limits.CONNECTIONS_MAX)
         self.bot = Bot(
             endpoint.token,
             base_url=f"{endpoint.api_base}/bot",
             base_file_url=f"{endpoint.api_base}/file/bot",
-            request=self._calls,
-            get_updates_request=self._polls,
+            request=self._http,
+            get_updates_request=self._http,
         )
 
     @contextlib.asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
         """Keep connections inside the context; it may be entered again."""
-        await self._polls.initialize()
-        await self._calls.initialize()
+        await self._http.initialize()
         try:
             yield
         finally:
-            await self._polls.shutdown()
-            await self._calls.shutdown()
+            await self._http.shutdown()
+
+
+async def call(bot: Bot, method: str, parameters: Mapping[str, Any], *, read_timeout_s: float) -> Any:
+    """Call a method past the SDK's objects: parameters and result are JSON. What is None is left out. Raises the SDK's
+    `TelegramError`, `InvalidToken` where the server does not know the method."""
+    said = [RequestParameter(name, value, None) for name, value in parameters.items() if value is not None]
+    return await bot.request.post(f"{bot.base_url}/{method}", RequestData(said), read_timeout=read_timeout_s)
 
 
 # The two HTTP clients that the SDK may call with. Both raise `NotConnected` if a request surely never left, and the
@@ -310,7 +315,7 @@ def encode_request(request_data: RequestData | None) -> tuple[str, list[bytes]]:
     parameters = request_data.parameters if request_data else {}
     fields = {name: value if isinstance(value, str) else json.dumps(value) for name, value in parameters.items()}
     if request_data is None or not request_data.contains_files:
-        return "application/x-www-form-urlencoded", [urlencode(fields).encode()]
+        return "application/x-www-form-urlencoded", [URL.build(query=fields).raw_query_string.encode()]
     boundary = secrets.token_hex(16)
     return f"multipart/form-data; boundary={boundary}", [*_parts(boundary, fields, request_data.multipart_data)]
 

@@ -22,7 +22,7 @@ from channels.core import adapter
 from channels.core.message import Ignored, Incoming, Migrated
 from channels.core.tasks import AdapterTasks, Backoff
 from channels.telegram import limits
-from channels.telegram.client import TelegramEndpoint
+from channels.telegram.client import TelegramEndpoint, call
 from channels.telegram.errors import REJECTED, seconds, wait_s
 from channels.telegram.normalize import TelegramIdentity, normalize, normalize_press, normalize_stop, query_id_of
 from channels.telegram.render import render
@@ -223,15 +223,16 @@ class Poller:
 
     async def _get_updates(self, offset: int, wait_s: int) -> list[Any]:
         async with asyncio.timeout(wait_s + 2 * self._silence_s):  # a read timeout begins anew with each byte
-            answer = await self._bot.do_api_request(
+            answer = await call(
+                self._bot,
                 "getUpdates",
-                api_kwargs={
+                {
                     "offset": offset,
                     "timeout": wait_s,
                     "limit": limits.POLL_BATCH_MAX,
-                    "allowed_updates": list(limits.ALLOWED_UPDATES),
+                    "allowed_updates": limits.ALLOWED_UPDATES,
                 },
-                read_timeout=wait_s + self._silence_s,
+                read_timeout_s=wait_s + self._silence_s,
             )
         return answer if isinstance(answer, list) else []
 

@@ -11,7 +11,6 @@ from typing import Final
 from telegram.error import (
     BadRequest,
     ChatMigrated,
-    EndPointNotFound,
     Forbidden,
     InvalidToken,
     NetworkError,
@@ -54,7 +53,7 @@ def delivery_error(error: TelegramError, moved: Callable[[int], ReplyAddress]) -
             return errors.FormatRefused(error.message)
         case Forbidden():
             return errors.AddressDead(error.message)
-        case InvalidToken() | EndPointNotFound():  # what a raw call makes of it: each of our methods is there
+        case InvalidToken():
             return errors.CredentialsRejected(REJECTED)
         case TimedOut() | NetworkError():
             if _TOO_LARGE in error.message.lower():

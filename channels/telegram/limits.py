@@ -47,7 +47,7 @@ FILE_READ_TIMEOUT_S: Final = 45.0  # the server may fetch a file from its data c
 UPLOAD_TIMEOUT_S: Final = 120.0  # ten megabytes over a poor line
 CALL_TIMEOUT_S: Final = 15.0
 CONNECT_TIMEOUT_S: Final = 10.0
-CONNECTIONS_MAX: Final = 64
+CONNECTIONS_MAX: Final = 65  # one of them holds the poll that waits
 
 LOST_IDS_MAX: Final = 12  # ids that are asked for when a send got lost; each is a request
 

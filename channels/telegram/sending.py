@@ -9,17 +9,18 @@ from __future__ import annotations
 import contextlib
 import logging
 import zlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from itertools import count, islice
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import telegram
-from telegram.error import BadRequest, EndPointNotFound, InvalidToken, TelegramError
+from telegram.error import BadRequest, InvalidToken, TelegramError
 
 from channels.core.message import mapping
 from channels.markdown.chunk import clipped
 from channels.telegram import limits
+from channels.telegram.client import call
 from channels.telegram.normalize import TelegramTarget
 from channels.telegram.render import TelegramChunk, TelegramFile, TelegramPart
 from gateway.contracts.errors import SendFailed
@@ -31,7 +32,7 @@ log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 PLACEHOLDER: Final = "…"
-_NO_PREVIEW: Final = telegram.LinkPreviewOptions(is_disabled=True)
+_NO_PREVIEW: Final = {"is_disabled": True}
 _NOT_MODIFIED: Final = "message is not modified"
 _NOT_OURS: Final = ("message to edit not found", "message can't be edited")
 _ALREADY_DELETED: Final = "message to delete not found"
@@ -60,14 +61,17 @@ class TelegramSender:
             "disable_notification": chunk.is_silent or None,
             "link_preview_options": _NO_PREVIEW,
         }
-        # A raw call: the SDK's own makes objects of all that Telegram tells of the message, and we read its id.
         sent = await _answering(
             None if chunk.is_silent else target.reply_to_message_id,
-            lambda reply: self._bot.do_api_request(
-                "sendMessage", api_kwargs=said | {"reply_parameters": reply}, read_timeout=limits.SEND_READ_TIMEOUT_S
+            lambda reply: self._call(
+                "sendMessage", said | {"reply_parameters": reply and reply.to_dict()}, limits.SEND_READ_TIMEOUT_S
             ),
         )
         return str(mapping(sent)["message_id"])
+
+    async def _call(self, method: str, said: Mapping[str, Any], read_timeout_s: float = limits.CALL_TIMEOUT_S) -> Any:
+        """Call a method raw: the SDK's own would make objects of all that Telegram tells of a message."""
+        return await call(self._bot, method, said, read_timeout_s=read_timeout_s)
 
     async def delete(self, target: TelegramTarget, *, message_id: str) -> bool:
         """Delete a message of somebody else and tell whether it is gone. A bot may delete what is younger than 48
@@ -118,17 +122,15 @@ class TelegramSender:
 
     async def complete(self, target: TelegramTarget, chunk: TelegramChunk, *, message_id: str, plain: bool) -> bool:
         """Make the message show the chunk, and no buttons but its own. False: it is gone, or none of ours."""
-        return await _is_edited(
-            self._bot.edit_message_text(
-                chunk.plain if plain else chunk.text,
-                target.chat_id,
-                int(message_id),
-                entities=None if plain else entities_of(chunk),
-                reply_markup=keyboard(chunk),
-                link_preview_options=_NO_PREVIEW,
-                read_timeout=limits.SEND_READ_TIMEOUT_S,
-            )
-        )
+        shown = {
+            "text": chunk.plain if plain else chunk.text,
+            "chat_id": target.chat_id,
+            "message_id": int(message_id),
+            "entities": None if plain else entities_of(chunk),
+            "reply_markup": keyboard(chunk),
+            "link_preview_options": _NO_PREVIEW,
+        }
+        return await _is_edited(self._call("editMessageText", shown, limits.SEND_READ_TIMEOUT_S))
 
     async def complete_with_file(self, target: TelegramTarget, file: TelegramFile, *, message_id: str) -> bool:
         """Make the message show the document: since Bot API 7.11 one of text may become one. False as above."""
@@ -185,12 +187,11 @@ class TelegramSender:
     async def _can_search(self, target: TelegramTarget) -> bool:
         return not await self._has_topics(target)
 
-    async def _is_ours(
-        self, chat_id: int, message_id: int, keyboard: telegram.InlineKeyboardMarkup | None
-    ) -> bool | None:
+    async def _is_ours(self, chat_id: int, message_id: int, keyboard: Mapping[str, Any] | None) -> bool | None:
         """Tell whether there is a message of ours with this id. None: unknown."""
+        shown = {"chat_id": chat_id, "message_id": message_id, "reply_markup": keyboard}
         try:
-            await self._bot.edit_message_reply_markup(chat_id, message_id, reply_markup=keyboard)
+            await self._call("editMessageReplyMarkup", shown)
         except BadRequest as error:
             said = error.message.lower()
             if _NOT_MODIFIED in said:
@@ -207,10 +208,10 @@ class TelegramSender:
         try:
             if target.chat_id > 0:
                 return bool(getattr(await self._bot.get_me(), "has_topics_enabled", False))
-            # A raw call: the SDK's own fails on a server that does not tell all that the newest one does.
-            chat = await self._bot.do_api_request("getChat", api_kwargs={"chat_id": target.chat_id})
-            return mapping(chat).get("type") not in _SINGLE_PLACES or mapping(chat).get("is_forum") is True
-        except (BadRequest, InvalidToken, EndPointNotFound):
+            # Raw, because the SDK's own fails on a server that does not tell all that the newest one does.
+            chat = mapping(await self._call("getChat", {"chat_id": target.chat_id}))
+            return chat.get("type") not in _SINGLE_PLACES or chat.get("is_forum") is True
+        except (BadRequest, InvalidToken):
             return True
 
     async def show_typing(self, target: TelegramTarget) -> None:
@@ -232,24 +233,26 @@ async def _is_edited(edit: Awaitable[object]) -> bool:
     return True
 
 
-def entities_of(chunk: TelegramChunk) -> list[telegram.MessageEntity]:
-    """Convert the entities to the SDK's form."""
+def entities_of(chunk: TelegramChunk) -> list[Mapping[str, Any]]:
+    """Convert the entities to what a call takes."""
     return [
-        telegram.MessageEntity(entity.type, entity.offset, entity.length, url=entity.url, language=entity.language)
+        {"type": entity.type, "offset": entity.offset, "length": entity.length}
+        | ({"url": entity.url} if entity.url else {})
+        | ({"language": entity.language} if entity.language else {})
         for entity in chunk.entities
     ]
 
 
-def keyboard(chunk: TelegramPart) -> telegram.InlineKeyboardMarkup | None:
+def keyboard(chunk: TelegramPart) -> Mapping[str, Any] | None:
     """Build a keyboard with a button for each choice; None for a chunk without choices. Two short buttons share a row,
     otherwise each has its own."""
     if not chunk.choices:
         return None
-    buttons = [telegram.InlineKeyboardButton(choice.label, callback_data=choice.command) for choice in chunk.choices]
+    buttons = [{"text": choice.label, "callback_data": choice.command} for choice in chunk.choices]
     is_short = len(buttons) <= limits.ROW_BUTTONS_MAX and all(
-        len(button.text) <= limits.ROW_LABEL_CHARS_MAX for button in buttons
+        len(button["text"]) <= limits.ROW_LABEL_CHARS_MAX for button in buttons
     )
-    return telegram.InlineKeyboardMarkup([buttons] if is_short else [[button] for button in buttons])
+    return {"inline_keyboard": [buttons] if is_short else [[button] for button in buttons]}
 
 
 async def _answering(message_id: int | None, send: Callable[[telegram.ReplyParameters | None], Awaitable[_T]]) -> _T:
@@ -284,9 +287,6 @@ async def name_topic(bot: telegram.Bot, target: TelegramTarget, title: CleanText
 # A server that does not know the method answers 404; one that has it for some bots only refuses the first call.
 # Either way there are none for the rest of this process, and answers grow in messages that are edited.
 
-_WITH_A_STOP_BUTTON: Final = {"can_stop": True}
-"""Since Bot API 10.3; the press is read in `presses`. Older servers pass over it."""
-
 _OF_THIS_ONE: Final = ("not found", "peer_id_invalid", "can't parse", "entit", "too long", "empty")
 """Signs in a refusal that concerns one chat or one text, and not drafts."""
 
@@ -306,14 +306,18 @@ class TelegramDrafts:
     async def show(self, target: TelegramTarget, chunk: TelegramChunk, *, send_id: str) -> None:
         """Show the draft, or let it grow. Raises the SDK's errors, `SendFailed` where there are no drafts."""
         try:
-            await self._bot.send_message_draft(
-                target.chat_id,
-                draft_id_of(send_id),
-                chunk.text,
-                message_thread_id=target.message_thread_id,
-                entities=entities_of(chunk),
-                read_timeout=limits.CALL_TIMEOUT_S,
-                api_kwargs=_WITH_A_STOP_BUTTON,
+            await call(
+                self._bot,
+                "sendMessageDraft",
+                {
+                    "chat_id": target.chat_id,
+                    "draft_id": draft_id_of(send_id),
+                    "text": chunk.text,
+                    "message_thread_id": target.message_thread_id,
+                    "entities": entities_of(chunk),
+                    "can_stop": True,  # since Bot API 10.3; the press is read in `presses`. Older servers pass over it
+                },
+                read_timeout_s=limits.CALL_TIMEOUT_S,
             )
         except (InvalidToken, BadRequest) as error:  # a 404 is an invalid token to the SDK; polling knows better
             is_refused = not self._are_known and not any(sign in error.message.lower() for sign in _OF_THIS_ONE)

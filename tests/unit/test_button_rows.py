@@ -22,7 +22,7 @@ def rows(labels: Sequence[str]) -> list[list[str]]:
     """As Telegram shows them."""
     shown = keyboard(TelegramChunk("Well?", (), "Well?", choices=choices(*labels)))
     assert shown is not None
-    return [[button.text for button in row] for row in shown.inline_keyboard]
+    return [[button["text"] for button in row] for row in shown["inline_keyboard"]]
 
 
 def test_on_telegram_two_short_ones_share_a_row_and_all_others_have_their_own() -> None:

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 from telegram import Bot
+from telegram.request import RequestData
 
 from channels.core.adapter import IntakeOutcome, QueueFull
 from channels.core.message import Incoming
@@ -30,8 +31,13 @@ class OneBatch:
     """A Bot API that has these updates."""
 
     updates: Sequence[dict[str, Any]]
+    base_url: str = ""
 
-    async def do_api_request(self, method: str, **parameters: Any) -> Any:
+    @property
+    def request(self) -> OneBatch:
+        return self
+
+    async def post(self, url: str, parameters: RequestData, *, read_timeout: float) -> Any:
         return self.updates
 
 
