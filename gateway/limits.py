@@ -99,6 +99,7 @@ SQLITE_BUSY_TIMEOUT_S: Final = 5.0  # several processes write in turn; longer me
 NEWEST_ENTRIES: Final = 100  # of a history, always read: more than a turn that runs can still change
 HISTORIES_KEPT: Final = 4  # long ones that a process knows: some 4 MB for each window of 200k tokens
 WRITES_GATHERED_MAX: Final = 64  # in one transaction of SQLite: it holds the lock for some 50 ms
+WRITE_WAITS_S: Final = 0.05  # one that nobody waits for: a commit that could take it along follows within milliseconds
 SQLITE_READERS_MAX: Final = 4  # WAL readers never wait for the writer; more threads only cost memory
 POSTGRES_CONNECTIONS_MAX: Final = 8  # a transaction takes milliseconds; a server has about 100 in all
 STORE_CONNECT_TIMEOUT_S: Final = 5.0

@@ -272,6 +272,7 @@ class PaidCall:
         self._own = own
         self._pot = pot
         self._is_settled = False
+        self._spent_besides = budgets.Amounts()
         self._reservation = budgets.Reservation(
             id=meter.clock.new_id(),
             owner=owner,
@@ -287,33 +288,41 @@ class PaidCall:
         """Reserve for as long as one more attempt may take. Raises `BudgetSpent`."""
         now_ms = self._meter.clock.now_ms()
         self._reservation = replace(self._reservation, expires_at_ms=now_ms + self._for_ms)
-        refusal = await self._meter.ledger.reserve(self._reservation, own=self._own, pot=self._pot, now_ms=now_ms)
-        if refusal is not None:
+        found = await self._meter.ledger.reserve(self._reservation, own=self._own, pot=self._pot, now_ms=now_ms)
+        if isinstance(found, budgets.BudgetRefusal):
             reset_at_ms = budgets.day_begins_ms(self._reservation.day + 1)
-            raise BudgetSpent(refusal.measure, reset_at_ms=reset_at_ms, is_everybodys=refusal.is_everybodys)
+            raise BudgetSpent(found.measure, reset_at_ms=reset_at_ms, is_everybodys=found.is_everybodys)
+        self._spent_besides = found
 
-    async def settle(self, cost: budgets.Amounts) -> None:
-        """Write what it cost. An owner without caps, whom nothing is told of, does not wait for it."""
-        if self._own.are_open:
+    async def settle(self, cost: budgets.Amounts, *, is_last: bool = False) -> None:
+        """Write what it cost. An owner without caps does not wait for it, nor one who has much left after the last call
+        of a turn."""
+        if self._own.are_open or (is_last and not self._is_near(cost)):
             self.settle_soon(cost)
         else:
             await self._settle(cost)
             self._is_settled = True
 
-    async def _settle(self, cost: budgets.Amounts) -> None:
+    async def _settle(self, cost: budgets.Amounts, *, urgent: bool = True) -> None:
         """Settle. A database that is away does not cost the answer: the reservation expires."""
         try:
-            spent = await self._meter.ledger.settle(self._reservation, cost)
-            is_near = self._own.reached_by(spent, percent=WARNED_PERCENT)
-            (self._meter.near.add if is_near else self._meter.near.discard)(self._reservation.owner)
+            await self._meter.ledger.settle(self._reservation, cost, urgent=urgent)
         except StoreError as error:
             _log.warning("limits.not_settled", reason=str(error))
+        else:
+            self._is_near(cost)
+
+    def _is_near(self, cost: budgets.Amounts) -> bool:
+        """Tell whether little of a cap is left after this call, and have `little_left` know."""
+        is_near = bool(self._own.reached_by(self._spent_besides + cost, percent=WARNED_PERCENT))
+        (self._meter.near.add if is_near else self._meter.near.discard)(self._reservation.owner)
+        return is_near
 
     def settle_soon(self, cost: budgets.Amounts) -> None:
-        """Settle in the background, at most once."""
+        """Settle in the background, at most once; with the commit of the turn, if that comes soon."""
         if not self._is_settled:
             self._is_settled = True
-            self._meter.background.start(self._settle(cost))
+            self._meter.background.start(self._settle(cost, urgent=False))
 
 
 # The usage of a person today, for /usage and the notes on limits.

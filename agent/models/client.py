@@ -171,7 +171,7 @@ class ModelClient:
                     self._record(request, began_ms, answer=event)
                     is_recorded = True
                     if ticket is not None:
-                        await ticket.settle(call.cost_so_far)
+                        await ticket.settle(call.cost_so_far, is_last=not event.calls)
                     call.hand_on()
                 yield event
         except errors.ModelError as error:

@@ -36,8 +36,8 @@ class Ticket(Protocol):
     async def renew(self) -> None:
         """Reserve for one more attempt, for as long again. Raises `BudgetSpent`."""
 
-    async def settle(self, cost: Amounts) -> None:
-        """Replace the reservation by the real cost."""
+    async def settle(self, cost: Amounts, *, is_last: bool = False) -> None:
+        """Replace the reservation by the real cost; after the last call of a turn, by its commit at the latest."""
 
     def settle_soon(self, cost: Amounts) -> None:
         """Settle in the background, for a call that was cut off. Nothing happens if it is settled already."""

@@ -255,7 +255,7 @@ class PostgresDatabase:
         event.listen(self._writer.sync_engine, "connect", _let_nobody_wait_for_us)
         self._reader = self._writer.execution_options(isolation_level="AUTOCOMMIT")
 
-    async def write(self, work: Work[T], *, durable: bool = True) -> T:
+    async def write(self, work: Work[T], *, durable: bool = True, urgent: bool = True) -> T:
         """Run `work` in one transaction: all of it or nothing. How durable that is the server decides."""
         with in_our_words(self.url):
             async with self._writer.begin() as connection:
@@ -421,9 +421,16 @@ def to_json(value: object) -> str:
 def row_of(table: Table, value: object, **others: object) -> Values:
     """Make a row of a value whose fields are called as the columns of the table: keys, addresses and words of an
     enumeration become text, tuples JSON. `others` are columns that the value lacks or that are kept in another form."""
-    names = [column.name for column in table.columns]
-    kept = {name: _as_kept(getattr(value, name)) for name in names if name not in others and hasattr(value, name)}
-    return kept | others
+    kind: Any = type(value)
+    names = _columns_of(table, kind)
+    return {name: _as_kept(getattr(value, name)) for name in names if name not in others} | others
+
+
+@cache
+def _columns_of(table: Table, kind: Any) -> Sequence[str]:
+    """List the columns whose names the values of a kind know."""
+    known = {*dir(kind), *(field.name for field in fields(kind))}
+    return [column.name for column in table.columns if column.name in known]
 
 
 def _as_kept(found: Any) -> Any:
@@ -443,8 +450,9 @@ def _as_kept(found: Any) -> Any:
 def value_of(kind: type[V], row: Row[Any], **others: object) -> V:
     """Read back what `row_of` wrote. `others` are fields that are no column or were kept in another form; a field that
     the row lacks has its default."""
-    readers = [(name, read) for name, read in _readers(kind) if name not in others and hasattr(row, name)]
-    return kind(**{name: read(getattr(row, name)) for name, read in readers}, **others)
+    kept = row._asdict()
+    readers = [(name, read) for name, read in _readers(kind) if name not in others and name in kept]
+    return kind(**{name: read(kept[name]) for name, read in readers}, **others)
 
 
 def _readers_of(kind: Any) -> Sequence[tuple[str, Callable[[Any], Any]]]:

@@ -31,7 +31,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.engine.result import SimpleResultMetaData
 
 from gateway.contracts.errors import ConfigError, SchemaMismatch, StoreError, StoreUnavailable, TrivetError
-from gateway.limits import SQLITE_READERS_MAX, STORE_POOL_WAIT_S, WRITES_GATHERED_MAX
+from gateway.limits import SQLITE_READERS_MAX, STORE_POOL_WAIT_S, WRITE_WAITS_S, WRITES_GATHERED_MAX
 
 T = TypeVar("T")
 
@@ -51,6 +51,7 @@ _CONFIG: Final = {
     sqlite3.SQLITE_NOTADB: "is not an SQLite database: name another file",
     sqlite3.SQLITE_CORRUPT: "is damaged: restore it from a backup",
 }
+_ERRORS: Final = (sqlite3.Error, exc.SQLAlchemyError, TimeoutError)
 _WAL_RETRY_S: Final = 0.01
 _SHAPES_MAX: Final = 100  # lengths of lists for which the text of one statement is kept
 _STATEMENTS_PREPARED: Final = 512  # of one connection: the store has some three hundred
@@ -222,7 +223,7 @@ class SqliteConnection:
 
     def execute(self, statement: Executable, parameters: Any = None, /) -> FetchedRows:
         """Run a statement, with a list of parameters once for each of them."""
-        if isinstance(parameters, Sequence):
+        if isinstance(parameters, list | tuple):
             plan = _plan(statement, parameters[0])
             values = [plan.with_values(statement, each)[1] for each in parameters]
             return self._fetched(self._raw.executemany(plan.sql, values))
@@ -375,25 +376,32 @@ class _Writer:
         self._at_rest = asyncio.Event()
         self._at_rest.set()
 
-    async def do(self, work: Work[T], *, is_durable: bool) -> T:
-        """Do the work in a transaction, perhaps together with others. It is never begun if its caller is cancelled
-        before; once begun it runs to its end."""
+    async def do(self, work: Work[T], *, is_durable: bool, is_urgent: bool) -> T:
+        """Do the work in a transaction, perhaps together with others; what is not urgent waits WRITE_WAITS_S for such.
+        It is never begun if its caller is cancelled before; once begun it runs to its end."""
         if self._driver is None:
             async with self._opening:
                 if self._driver is None:
                     self._driver = await self._opener.open()
         job = _Job(work, is_durable=is_durable)
         self._waiting.append(job)
-        if self._at_rest.is_set():
-            self._start()
+        if is_urgent:
+            self._start_waiting()
+        else:
+            asyncio.get_running_loop().call_later(WRITE_WAITS_S, self._start_waiting)
         return await job.heard(self._waiting)
 
     async def close(self) -> None:
         """Finish what waits, then close the connection."""
+        self._start_waiting()
         await self._at_rest.wait()
         if self._driver is not None:
             driver, self._driver, self._is_synced = self._driver, None, None
             await driver.close()
+
+    def _start_waiting(self) -> None:
+        if self._waiting and self._at_rest.is_set():
+            self._start()
 
     def _start(self) -> None:
         driver = self._driver
@@ -506,16 +514,20 @@ class SqliteDatabase:
         self._writer = _Writer(opener)
         self._readers = _Readers(opener)
 
-    async def write(self, work: Work[T], *, durable: bool = True) -> T:
+    async def write(self, work: Work[T], *, durable: bool = True, urgent: bool = True) -> T:
         """Run `work` in one transaction: all of it or nothing. One that is not `durable` survives the death of every
-        process, but need not survive a power cut."""
-        with self._errors():
-            return await self._writer.do(work, is_durable=durable)
+        process, but need not survive a power cut. One that is not `urgent` may wait for the next."""
+        try:
+            return await self._writer.do(work, is_durable=durable, is_urgent=urgent)
+        except _ERRORS as error:
+            raise self._in_our_words(error) from error
 
     async def read(self, work: Work[T]) -> T:
         """Run `work` with no transaction around it: each statement sees one state of its own."""
-        with self._errors():
+        try:
             return await self._readers.do(work)
+        except _ERRORS as error:
+            raise self._in_our_words(error) from error
 
     async def forget_pages(self) -> None:
         """Leave no old state of a page behind, of which the log has one for every page that was changed. With a reader
@@ -527,20 +539,15 @@ class SqliteDatabase:
         await self._readers.close()
         await self._writer.close()
 
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
+    def _in_our_words(self, error: Exception) -> TrivetError:
         place = f"the database {self.url.database}"
-        try:
-            yield
-        except sqlite3.Error as error:
-            raise _translated(error, place) from error
-        except exc.DBAPIError as error:  # from SQLAlchemy's own connection, which migrations use
-            cause = error.orig
-            raise (_translated(cause, place) if isinstance(cause, sqlite3.Error) else StoreError(place)) from error
-        except exc.SQLAlchemyError as error:
-            raise StoreError(f"{place}: {type(error).__name__}") from error
-        except TimeoutError as error:
-            raise StoreUnavailable(f"{place} is overloaded: no connection became free in time") from error
+        # SQLAlchemy's own connection, which migrations use, wraps what SQLite says.
+        cause = error.orig if isinstance(error, exc.DBAPIError) else error
+        if isinstance(cause, sqlite3.Error):
+            return _translated(cause, place)
+        if isinstance(error, TimeoutError):
+            return StoreUnavailable(f"{place} is overloaded: no connection became free in time")
+        return StoreError(f"{place}: {type(error).__name__}")
 
 
 def _truncate_log(connection: SqliteConnection) -> None:

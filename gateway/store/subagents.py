@@ -190,11 +190,7 @@ def _record(
         return
     messages = sum(entry.kind is EntryKind.MESSAGE for entry in entries)
     row = sessions.grow(connection, task.key, task.session_id, Growth(len(entries), messages), now_ms=now_ms)
-    placed = [
-        replace(entry, turn_id=entry.turn_id or task.turn_id, created_at_ms=entry.created_at_ms or now_ms)
-        for entry in numbered_to(row.last_seq, entries)
-    ]
-    transcript.append(connection, task.session_id, placed)
+    transcript.append(connection, task.session_id, numbered_to(row.last_seq, entries, task.turn_id, now_ms))
     if usage:
         _charge(connection, task, [replace(call, key=task.key) for call in usage], now_ms=now_ms)
     is_shown = _show(connection, task, doing)

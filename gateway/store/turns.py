@@ -140,7 +140,7 @@ def append(
     """Add entries outside of a commit; the session's row and the entries with their numbers."""
     messages = sum(entry.kind is EntryKind.MESSAGE for entry in said)
     row = sessions.grow(connection, key, session_id, Growth(len(said), messages), now_ms=now_ms)
-    numbered = numbered_to(row.last_seq, said)
+    numbered = numbered_to(row.last_seq, said, "", now_ms)
     transcript.append(connection, session_id, numbered)
     return row, numbered
 
@@ -227,15 +227,7 @@ def _write(connection: Connection, done: TurnCommit, *, now_ms: int) -> Row[Any]
         prompt_entries=_last_speech(done.entries),
     )
     row = sessions.grow(connection, done.key, done.session_id, growth, now_ms=now_ms)
-    numbered = numbered_to(row.last_seq, done.entries)
-    transcript.append(
-        connection,
-        done.session_id,
-        [
-            replace(entry, turn_id=entry.turn_id or done.turn_id, created_at_ms=entry.created_at_ms or now_ms)
-            for entry in numbered
-        ],
-    )
+    transcript.append(connection, done.session_id, numbered_to(row.last_seq, done.entries, done.turn_id, now_ms))
     rows = [
         {"message_id": id_, "turn_id": done.turn_id, "consumed_at_ms": now_ms} for id_ in dict.fromkeys(done.consumed)
     ]
@@ -254,9 +246,13 @@ def _write(connection: Connection, done: TurnCommit, *, now_ms: int) -> Row[Any]
     return row
 
 
-def numbered_to(last_seq: int, new: Sequence[Entry]) -> list[Entry]:
-    """Return the entries with the sequence numbers that end with `last_seq`."""
-    return [replace(entry, seq=seq) for seq, entry in enumerate(new, last_seq - len(new) + 1)]
+def numbered_to(last_seq: int, new: Sequence[Entry], turn_id: str, now_ms: int) -> list[Entry]:
+    """Return the entries with the sequence numbers that end with `last_seq`; one that has no turn or no time is of
+    this."""
+    return [
+        replace(entry, seq=seq, turn_id=entry.turn_id or turn_id, created_at_ms=entry.created_at_ms or now_ms)
+        for seq, entry in enumerate(new, last_seq - len(new) + 1)
+    ]
 
 
 def _last_speech(written: Sequence[Entry]) -> int:

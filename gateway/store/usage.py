@@ -8,12 +8,13 @@ reserved is a sum over living reservations: one whose worker died counts no more
 give it back.
 
     reserve   owners' rows ─▶ pot's row ─▶ sums ─▶ the reservation          rows are always locked in this order
-    settle    owners' rows ─▶ the reservation goes ─▶ owner's sums ─▶ pot's sums
+    settle    owner's row ─▶ the reservation goes ─▶ owner's sums ─▶ pot's sums
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -229,6 +230,13 @@ def _add(connection: Connection, accounts: Sequence[str], day: int, cost: Amount
     connection.execute(_ADD, {"owners": accounts, "d": day, **more})
 
 
+def _settle(connection: Connection, reservation: Reservation, cost: Amounts) -> None:
+    owner, day = str(reservation.owner), reservation.day
+    _locked(connection, [owner], day)
+    if connection.execute(_TAKE_BACK, {"r": reservation.id}).first():
+        _add(connection, [owner, POT], day, cost)
+
+
 # --- warnings
 _MARK: Final = sa.update(spending).where(spending.c.owner == sa.bindparam("a"), spending.c.day == sa.bindparam("d"))
 
@@ -243,8 +251,9 @@ class SpendingStore(Aggregate):
     @write_unsynced  # a power cut takes the call along
     def reserve(
         self, connection: Connection, reservation: Reservation, *, own: Caps, pot: Caps, now_ms: int
-    ) -> BudgetRefusal | None:
-        """Set the amounts aside, all or nothing. None: done; the same id again replaces what it had set aside."""
+    ) -> Amounts | BudgetRefusal:
+        """Set the amounts aside, all or nothing; the same id again replaces what it had set aside. Return what else
+        counts against the owner's caps by now, with the turn."""
         day, everybody = reservation.day, [] if pot.are_open else [POT]
         paying = _paying(connection, str(reservation.owner), day)
         # Not in one statement: where a day begins, one that holds the pot already would wait for an owner's row.
@@ -263,18 +272,14 @@ class SpendingStore(Aggregate):
         if is_new_turn and reservation.begins_turn:
             connection.execute(_COUNT, {"turn_id": reservation.turn_id, "owner": str(reservation.owner), "day": day})
             _add(connection, [str(reservation.owner), *everybody], day, Amounts(turns=1))
-        return None
+        return spent + held + Amounts(turns=asked.turns)
 
-    @write_unsynced  # the usage table, which is durable, knows the cost, too
-    def settle(self, connection: Connection, reservation: Reservation, cost: Amounts) -> Amounts:
-        """Settle a call: what it really cost takes the place of its reservation. Again: nothing happens. Return what
-        is settled of that day by then, as it counts against the owner's caps."""
-        owner, day = str(reservation.owner), reservation.day
-        spent = _total(_locked(connection, _paying(connection, owner, day), day))
-        if not connection.execute(_TAKE_BACK, {"r": reservation.id}).first():
-            return spent
-        _add(connection, [owner, POT], day, cost)
-        return spent + cost
+    async def settle(self, reservation: Reservation, cost: Amounts, *, urgent: bool = True) -> None:
+        """Settle a call: what it really cost takes the place of its reservation. Again: nothing happens. One that
+        nobody needs to see at once is not `urgent`."""
+        work = partial(_settle, reservation=reservation, cost=cost)
+        # Not synced: the usage table, which is durable, knows the cost, too.
+        await self.database.write(work, durable=False, urgent=urgent)
 
     @read
     def spent(self, connection: Connection, owner: SessionKey | None, day: int, *, now_ms: int) -> Amounts | None:

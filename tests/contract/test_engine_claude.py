@@ -111,7 +111,7 @@ class Till:
     async def renew(self) -> None:
         raise AssertionError("the program tries again by itself")
 
-    async def settle(self, cost: Amounts) -> None:
+    async def settle(self, cost: Amounts, *, is_last: bool = False) -> None:
         self.paid.append(cost)
 
     def settle_soon(self, cost: Amounts) -> None:

@@ -139,6 +139,20 @@ async def test_one_that_fails_takes_nobody_along(database: Database) -> None:
 # --- SQLite
 
 
+async def test_what_is_not_urgent_goes_along_with_the_next_or_by_itself(sqlite_database: Database) -> None:
+    """And nothing is left behind when the database is closed."""
+    for closing_time in (False, True):
+        later = asyncio.ensure_future(sqlite_database.write(adding(f"later {closing_time}"), urgent=False))
+        await begun(later)
+        if closing_time:
+            await sqlite_database.close()
+        else:
+            await sqlite_database.write(lambda connection: connection.execute(_ADD, {"word": "now"}))
+        assert later.done()
+    await sqlite_database.write(adding("alone"), urgent=False)
+    assert await said(sqlite_database) == ["alone", "later False", "later True", "now"]
+
+
 async def test_what_waits_is_one_transaction(sqlite_database: Database) -> None:
     """Each job sees what those before it wrote; a reader sees nothing until all of it is there."""
     seen: list[tuple[list[str], list[str]]] = []

@@ -78,10 +78,11 @@ async def reserved(
 ) -> BudgetRefusal | None:
     """As much as that, spent at once."""
     claim = Reservation(f"r{next(_numbers)}", owner, day, tokens, 0, now_ms + 60_000)
-    refusal = await store.spending.reserve(claim, own=Caps(tokens=cap), pot=OPEN, now_ms=now_ms)
-    if refusal is None:
-        await store.spending.settle(claim, Amounts(tokens=tokens))
-    return refusal
+    found = await store.spending.reserve(claim, own=Caps(tokens=cap), pot=OPEN, now_ms=now_ms)
+    if isinstance(found, BudgetRefusal):
+        return found
+    await store.spending.settle(claim, Amounts(tokens=tokens))
+    return None
 
 
 async def spent(store: Store, owner: SessionKey, day: int = DAY) -> Amounts | None:

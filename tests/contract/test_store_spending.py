@@ -46,7 +46,8 @@ def claim(
 async def reserved(
     store: Store, reservation: Reservation, own: Caps, pot: Caps = OPEN, *, now_ms: int = NOW_MS
 ) -> BudgetRefusal | None:
-    return await store.spending.reserve(reservation, own=own, pot=pot, now_ms=now_ms)
+    found = await store.spending.reserve(reservation, own=own, pot=pot, now_ms=now_ms)
+    return found if isinstance(found, BudgetRefusal) else None
 
 
 async def spent(store: Store, owner: SessionKey | None = ANN, *, now_ms: int = NOW_MS) -> Amounts | None:
@@ -69,15 +70,26 @@ async def test_a_reserve_larger_than_what_is_left_is_refused_and_leaves_no_trace
     assert await spent(store) == Amounts(tokens=100, turns=1)
 
 
-@pytest.mark.parametrize(("own", "waits"), [(OPEN, False), (Caps(tokens=100), True)])
-async def test_only_an_owner_with_caps_waits_for_a_settlement(store: Store, own: Caps, waits: bool) -> None:
+@pytest.mark.parametrize(
+    ("own", "is_last", "waits"),
+    [
+        (OPEN, False, False),
+        (Caps(tokens=100), False, True),
+        (Caps(tokens=100), True, False),
+        (Caps(tokens=22), True, True),
+    ],
+)
+async def test_only_who_has_little_left_or_goes_on_waits_for_a_settlement(
+    store: Store, own: Caps, is_last: bool, waits: bool
+) -> None:
     meter = Meter(store.spending, SameCaps(own, pot=Caps(tokens=1_000)), SystemClock())
-    call = await meter.admit(ANN, lambda: Planned("m", Amounts(tokens=60), is_priced=True, for_s=60.0))
+    call = await meter.admit(ANN, lambda: Planned("m", Amounts(tokens=21), is_priced=True, for_s=60.0))
     assert call is not None
-    settling = asyncio.create_task(call.settle(Amounts(tokens=20)))
+    settling = asyncio.create_task(call.settle(Amounts(tokens=20), is_last=is_last))
     await asyncio.sleep(0)  # it begins
     assert settling.done() is not waits
     await settling
+    assert (ANN in meter.near) is (own == Caps(tokens=22))
     await meter.aclose()
     assert await meter.spent(ANN) == Amounts(tokens=20)
 
@@ -282,7 +294,8 @@ async def test_of_many_at_the_same_time_only_those_that_fit_get_through(database
 
         async def call(number: int) -> bool:
             ledger = stores[number % 4].spending
-            if await ledger.reserve(claims[number], own=Caps(turns=10), pot=Caps(tokens=150), now_ms=NOW_MS):
+            found = await ledger.reserve(claims[number], own=Caps(turns=10), pot=Caps(tokens=150), now_ms=NOW_MS)
+            if isinstance(found, BudgetRefusal):
                 return False
             await ledger.settle(claims[number], Amounts(tokens=10))
             return True

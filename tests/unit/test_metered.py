@@ -96,7 +96,7 @@ class Desk:
         if self.renewals < 0:
             raise BudgetSpent(Measure.TOKENS, reset_at_ms=1)
 
-    async def settle(self, cost: Amounts) -> None:
+    async def settle(self, cost: Amounts, *, is_last: bool = False) -> None:
         """Once."""
         self.settled.append(cost)
 
@@ -213,7 +213,7 @@ async def test_an_answer_that_is_being_settled_is_on_the_bill_until_it_is_handed
     class Slow(Desk):
         settling = asyncio.Event()
 
-        async def settle(self, cost: Amounts) -> None:
+        async def settle(self, cost: Amounts, *, is_last: bool = False) -> None:
             self.settling.set()
             await asyncio.Event().wait()
 
