@@ -7,6 +7,7 @@ import time
 from typing import Final
 
 _CROCKFORD: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_PAIRS: Final = [first + second for first in _CROCKFORD for second in _CROCKFORD]
 _TIME_CHARS: Final = 10
 _CHANCE_CHARS: Final = 16
 _READABLE: Final = "ABCDEFGHJKMNPQRSTVWXYZ23456789"
@@ -33,5 +34,5 @@ class SystemClock:
 
 
 def _crockford(number: int, length: int) -> str:
-    """Return the lowest bits of a number as text, five bits a character."""
-    return "".join(_CROCKFORD[(number >> shift) & 31] for shift in range(5 * (length - 1), -1, -5))
+    """Return the lowest bits of a number as text of an even length, five bits a character."""
+    return "".join([_PAIRS[(number >> shift) & 1023] for shift in range(5 * (length - 2), -1, -10)])

@@ -31,6 +31,7 @@ from gateway.scrub import Scrubber
 
 
 ABOUT_THE_USER: Final = "USER.md"
+FOLDERS_KEPT: Final = 1_000  # the names of users' folders; two of each are needed in every turn
 IDENTITY_FILES: Final = ("AGENTS.md", "AGENT.md", "IDENTITY.md", "SOUL.md", ABOUT_THE_USER, "SHIELD.md")
 
 
@@ -52,6 +53,7 @@ class IdentityFiles:
                 yield from filter(None, (self._files.read(folder / name, within=folder),))
 
 
+@lru_cache(maxsize=FOLDERS_KEPT)
 def user_folder(users: Path, owner: SessionKey) -> Path:
     """Return the folder where the operator keeps the files of one user: `users/telegram:123`. It is one folder name,
     whatever the key holds: it begins with the channel, and a slash is written %2F."""

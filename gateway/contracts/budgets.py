@@ -7,7 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
-from typing import Final
+from operator import attrgetter
+from typing import Any, Final
 
 from gateway.contracts.errors import Declined
 from gateway.contracts.ids import SessionKey
@@ -33,6 +34,13 @@ class Measure(StrEnum):
     TURNS = "turns"
 
 
+_OF_MEASURE: Final[Mapping[Measure, Callable[[Any], int]]] = {
+    Measure.TOKENS: attrgetter("tokens"),
+    Measure.MONEY: attrgetter("nano_usd"),
+    Measure.TURNS: attrgetter("turns"),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Amounts:
     """Tokens in and out, nanodollars, turns."""
@@ -46,7 +54,7 @@ class Amounts:
 
     def of(self, measure: Measure) -> int:
         """Return the amount of one measure."""
-        return {Measure.TOKENS: self.tokens, Measure.MONEY: self.nano_usd, Measure.TURNS: self.turns}[measure]
+        return _OF_MEASURE[measure](self)
 
     @property
     def usd(self) -> float:
