@@ -279,7 +279,8 @@ class ReplyDelivery:
                     break
                 else:
                     break
-        entry.record = replace(entry.record, shown=entry.record.shown[:behind])
+        if entry.record.shown[behind:]:
+            entry.record = replace(entry.record, shown=entry.record.shown[:behind])
 
     def _leaving(self, entry: attempt.DeliveryEntry) -> Callable[[], None]:
         """Return what to call when a chunk leaves: the first one ends the typing indicator."""

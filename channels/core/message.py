@@ -23,12 +23,12 @@ _ID_MAX: Final = 2**63
 
 def mapping(value: object) -> Raw:
     """Return the object, or an empty one."""
-    return value if isinstance(value, Mapping) else _NOTHING
+    return value if isinstance(value, dict) else _NOTHING
 
 
 def mappings(value: object) -> Sequence[Raw]:
     """Return the objects in an array; everything else in it is left out."""
-    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list | tuple) else []
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list | tuple) else []
 
 
 def text(value: object) -> str:

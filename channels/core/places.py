@@ -96,7 +96,8 @@ class PlaceTrackingHandler:
     async def _seen(self, incoming: Incoming) -> Incoming:
         if incoming.is_addressed:
             await self._places.mark_alive(f"{self._adapter.account}:{incoming.address.lane}")
-        return replace(incoming, place=await self._first_place(incoming.place))
+        place = await self._first_place(incoming.place)
+        return incoming if place == incoming.place else replace(incoming, place=place)
 
     async def _first_place(self, place: tuple[str, ...]) -> tuple[str, ...]:
         if not place or not isinstance(self._adapter, SupportsMoves):

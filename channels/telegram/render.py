@@ -196,4 +196,4 @@ def _clipped(entities: Sequence[TelegramEntity], cut: int, units: int) -> Iterat
         start = max(entity.offset - cut, 0)
         end = min(entity.offset + entity.length - cut, units)
         if start < end:
-            yield replace(entity, offset=start, length=end - start)
+            yield TelegramEntity(entity.type, start, end - start, entity.url, entity.language)

@@ -183,17 +183,22 @@ class LimitRule:
     @property
     def is_empty(self) -> bool:
         """Tell whether the rule says nothing at all."""
-        return self == LimitRule()
+        return self == _NOTHING_SAID
 
     def over(self, other: LimitRule) -> LimitRule:
         """Merge two rules: return what this rule says, and what `other` says where this one says nothing."""
+        if self.is_empty:
+            return other
         said = {each.name: getattr(self, each.name) for each in fields(self)}
         return LimitRule(**{name: getattr(other, name) if number is None else number for name, number in said.items()})
 
     def caps_over(self, configured: Caps) -> Caps:
         """Return the caps of a day, where the configuration says `configured`."""
-        day = {"tokens": self.tokens, "nano_usd": self.nano_usd, "turns": self.turns}
-        return replace(configured, **{name: number for name, number in day.items() if number is not None})
+        return Caps(
+            configured.tokens if self.tokens is None else self.tokens,
+            configured.nano_usd if self.nano_usd is None else self.nano_usd,
+            configured.turns if self.turns is None else self.turns,
+        )
 
     def checked(self) -> LimitRule:
         """Return the same rule. Raises `BadLimit` for a number that no limit can be."""
@@ -211,6 +216,8 @@ class LimitRule:
         words = (f"{name} {'none' if word in (0, '0') else word}" for name, word in said.items() if word is not None)
         return ", ".join(words) or "as configured"
 
+
+_NOTHING_SAID: Final = LimitRule()
 
 LimitChange = Callable[[LimitRule], LimitRule]
 """Returns the new rule for the old one. It may be asked more than once. Raises `BadLimit`."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache, partial
 from operator import attrgetter
@@ -66,7 +66,8 @@ def encode(value: Wire) -> bytes:
                 said.setdefault("choices", [])
                 said |= {"amends": value.amends} | rest
         case messages.Receipt(record, key, channel):
-            said = _written(replace(record, shown=())) | {"key": str(key), "channel": channel}
+            said = _written(record) | {"key": str(key), "channel": channel}
+            said.pop("shown", None)
         case _:
             said = _written(value)
     return _json({"v": VERSION, "t": _NAMES[type(value)], **said}).encode()
