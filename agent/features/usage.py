@@ -307,10 +307,9 @@ class PaidCall:
         """Settle. A database that is away does not cost the answer: the reservation expires."""
         try:
             await self._meter.ledger.settle(self._reservation, cost, urgent=urgent)
+            self._is_near(cost)
         except StoreError as error:
             _log.warning("limits.not_settled", reason=str(error))
-        else:
-            self._is_near(cost)
 
     def _is_near(self, cost: budgets.Amounts) -> bool:
         """Tell whether little of a cap is left after this call, and have `little_left` know."""

@@ -145,9 +145,12 @@ class TelegramClient:
             await self._http.shutdown()
 
 
-async def call(bot: Bot, method: str, parameters: Mapping[str, Any], *, read_timeout_s: float) -> Any:
-    """Call a method past the SDK's objects: parameters and result are JSON. What is None is left out. Raises the SDK's
-    `TelegramError`, `InvalidToken` where the server does not know the method."""
+async def call(
+    bot: Bot, method: str, parameters: Mapping[str, Any], *, read_timeout_s: float = limits.CALL_TIMEOUT_S
+) -> Any:
+    """Call a method past the SDK's objects, which it would make of all that Telegram tells: parameters and result are
+    JSON. What is None is left out. Raises the SDK's `TelegramError`, `InvalidToken` where the server does not know the
+    method."""
     said = [RequestParameter(name, value, None) for name, value in parameters.items() if value is not None]
     return await bot.request.post(f"{bot.base_url}/{method}", RequestData(said), read_timeout=read_timeout_s)
 

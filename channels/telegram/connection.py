@@ -222,18 +222,10 @@ class Poller:
         self._taken = {taken for taken in self._taken if taken >= offset.update_id}
 
     async def _get_updates(self, offset: int, wait_s: int) -> list[Any]:
+        asked: dict[str, Any] = {"offset": offset, "timeout": wait_s, "limit": limits.POLL_BATCH_MAX}
+        asked["allowed_updates"] = limits.ALLOWED_UPDATES
         async with asyncio.timeout(wait_s + 2 * self._silence_s):  # a read timeout begins anew with each byte
-            answer = await call(
-                self._bot,
-                "getUpdates",
-                {
-                    "offset": offset,
-                    "timeout": wait_s,
-                    "limit": limits.POLL_BATCH_MAX,
-                    "allowed_updates": limits.ALLOWED_UPDATES,
-                },
-                read_timeout_s=wait_s + self._silence_s,
-            )
+            answer = await call(self._bot, "getUpdates", asked, read_timeout_s=wait_s + self._silence_s)
         return answer if isinstance(answer, list) else []
 
     async def _hand_in(

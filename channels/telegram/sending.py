@@ -63,15 +63,14 @@ class TelegramSender:
         }
         sent = await _answering(
             None if chunk.is_silent else target.reply_to_message_id,
-            lambda reply: self._call(
-                "sendMessage", said | {"reply_parameters": reply and reply.to_dict()}, limits.SEND_READ_TIMEOUT_S
+            lambda reply: call(
+                self._bot,
+                "sendMessage",
+                said | {"reply_parameters": reply and reply.to_dict()},
+                read_timeout_s=limits.SEND_READ_TIMEOUT_S,
             ),
         )
         return str(mapping(sent)["message_id"])
-
-    async def _call(self, method: str, said: Mapping[str, Any], read_timeout_s: float = limits.CALL_TIMEOUT_S) -> Any:
-        """Call a method raw: the SDK's own would make objects of all that Telegram tells of a message."""
-        return await call(self._bot, method, said, read_timeout_s=read_timeout_s)
 
     async def delete(self, target: TelegramTarget, *, message_id: str) -> bool:
         """Delete a message of somebody else and tell whether it is gone. A bot may delete what is younger than 48
@@ -130,7 +129,7 @@ class TelegramSender:
             "reply_markup": keyboard(chunk),
             "link_preview_options": _NO_PREVIEW,
         }
-        return await _is_edited(self._call("editMessageText", shown, limits.SEND_READ_TIMEOUT_S))
+        return await _is_edited(call(self._bot, "editMessageText", shown, read_timeout_s=limits.SEND_READ_TIMEOUT_S))
 
     async def complete_with_file(self, target: TelegramTarget, file: TelegramFile, *, message_id: str) -> bool:
         """Make the message show the document: since Bot API 7.11 one of text may become one. False as above."""
@@ -191,7 +190,7 @@ class TelegramSender:
         """Tell whether there is a message of ours with this id. None: unknown."""
         shown = {"chat_id": chat_id, "message_id": message_id, "reply_markup": keyboard}
         try:
-            await self._call("editMessageReplyMarkup", shown)
+            await call(self._bot, "editMessageReplyMarkup", shown)
         except BadRequest as error:
             said = error.message.lower()
             if _NOT_MODIFIED in said:
@@ -209,7 +208,7 @@ class TelegramSender:
             if target.chat_id > 0:
                 return bool(getattr(await self._bot.get_me(), "has_topics_enabled", False))
             # Raw, because the SDK's own fails on a server that does not tell all that the newest one does.
-            chat = mapping(await self._call("getChat", {"chat_id": target.chat_id}))
+            chat = mapping(await call(self._bot, "getChat", {"chat_id": target.chat_id}))
             return chat.get("type") not in _SINGLE_PLACES or chat.get("is_forum") is True
         except (BadRequest, InvalidToken):
             return True
@@ -317,7 +316,6 @@ class TelegramDrafts:
                     "entities": entities_of(chunk),
                     "can_stop": True,  # since Bot API 10.3; the press is read in `presses`. Older servers pass over it
                 },
-                read_timeout_s=limits.CALL_TIMEOUT_S,
             )
         except (InvalidToken, BadRequest) as error:  # a 404 is an invalid token to the SDK; polling knows better
             is_refused = not self._are_known and not any(sign in error.message.lower() for sign in _OF_THIS_ONE)

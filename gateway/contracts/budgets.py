@@ -7,8 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
-from operator import attrgetter
-from typing import Any, Final
+from typing import Final
 
 from gateway.contracts.errors import Declined
 from gateway.contracts.ids import SessionKey
@@ -34,13 +33,6 @@ class Measure(StrEnum):
     TURNS = "turns"
 
 
-_OF_MEASURE: Final[Mapping[Measure, Callable[[Any], int]]] = {
-    Measure.TOKENS: attrgetter("tokens"),
-    Measure.MONEY: attrgetter("nano_usd"),
-    Measure.TURNS: attrgetter("turns"),
-}
-
-
 @dataclass(frozen=True, slots=True)
 class Amounts:
     """Tokens in and out, nanodollars, turns."""
@@ -54,7 +46,7 @@ class Amounts:
 
     def of(self, measure: Measure) -> int:
         """Return the amount of one measure."""
-        return _OF_MEASURE[measure](self)
+        return {Measure.TOKENS: self.tokens, Measure.MONEY: self.nano_usd, Measure.TURNS: self.turns}[measure]
 
     @property
     def usd(self) -> float:
@@ -194,11 +186,8 @@ class LimitRule:
 
     def caps_over(self, configured: Caps) -> Caps:
         """Return the caps of a day, where the configuration says `configured`."""
-        return Caps(
-            configured.tokens if self.tokens is None else self.tokens,
-            configured.nano_usd if self.nano_usd is None else self.nano_usd,
-            configured.turns if self.turns is None else self.turns,
-        )
+        day = {"tokens": self.tokens, "nano_usd": self.nano_usd, "turns": self.turns}
+        return replace(configured, **{name: number for name, number in day.items() if number is not None})
 
     def checked(self) -> LimitRule:
         """Return the same rule. Raises `BadLimit` for a number that no limit can be."""

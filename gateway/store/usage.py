@@ -189,7 +189,7 @@ def _locked(connection: Connection, accounts: Sequence[str], day: int) -> Sequen
 
 
 def _total(rows: Iterable[sa.Row[Any]]) -> Amounts:
-    return sum((Amounts(int(row.tokens), int(row.nano_usd), int(row.turns)) for row in rows), Amounts())
+    return sum((Amounts(row.tokens, row.nano_usd, row.turns) for row in rows), Amounts())
 
 
 # --- what is reserved
