@@ -46,7 +46,7 @@ ASSIGNS: Final = re.compile(r";s:\d{1,4}:(?=\\{0,3}\")|[?+.|&:!~]{0,3}={1,3}>?|-
 FALLS_BACK: Final = re.compile(r"(?:\|\||\?\?)\Z")
 """`env.TOKEN || '…'`"""
 
-SAYS: Final = re.compile(r"[-~/]\Z|\|{1,2}|>{2,3}\Z")
+SAYS: Final = re.compile(r"[-~/]\Z|\|{1,2}|[<>]{2,3}\Z")
 TRAILS_OFF: Final = re.compile(r"\.{2,3}")
 MARK: Final = re.compile(
     r"[\u2190-\u21ff\u2300-\u23ff\u25a0-\u27bf\u27f0-\u27ff\u2900-\u297f\u2b00-\u2bff\U0001f000-\U0001faff]+"
@@ -60,6 +60,10 @@ OPENING: Final = re.compile(
 NOTE: Final = re.compile(r"[(\[][^\W\d_]{2,20}[)\]](?=[:=]?\Z)")
 """`password (temporary): …`"""
 
+LONG_NOTE: Final = re.compile(r"\([^\d()\n]{2,60}\)(?= ?[:=]| is\b)")
+"""`password (change it!): …`, where no value can be in the note."""
+
+OPEN_NOTE: Final = re.compile(r"\([^\d()\n]{0,60}\)? ?\Z")
 TYPE_SIGN: Final = re.compile(r"&str\b|!!\w{1,12}\Z|&[a-z_]{1,12}\Z|\[\d{0,4}\](?=={0,1}\Z)")
 WORD: Final = re.compile(
     r"(?!(?:[^\W\d_]+-){3})[^\W\d_](?:[^\W\d_]|['-](?=[^\W\d_])){0,23}(?=[:=,.;?!]?\Z|(?:\*\*|:\*\*|\")\Z)"
@@ -80,6 +84,11 @@ ADDRESS: Final = re.compile(
 NEXT_NAME: Final = re.compile(r"[^\W\d_]{2,24}(?=[=:])")
 SCHEME_AND_VALUE: Final = re.compile(r"[A-Za-z-]{3,16} (?:token=)?(?=\S+\Z)")
 NAME_AND_VALUE: Final = re.compile(r"[^/:|]{1,64}[/:|](?!/)")
+
+BARE_KEY: Final = re.compile(
+    r"(?=[a-z0-9]*[A-Z])(?=[A-Z0-9]*[a-z])(?=(?:[A-Za-z]*[0-9]){2})[A-Za-z0-9]{24,}[\"'`.,;:!?)]*(?=\s|\Z)", re.ASCII
+)
+"""`the key 4fT…`: nothing says that it is one but itself."""
 
 DASHES: Final = "—–"
 OPENING_MARKS: Final = "“”«»„‘’「『《【（）】…"
@@ -153,6 +162,9 @@ _QUOTES: Final = "\"'`"
 _AFTER_SIGN: Final = ("", " ", "\n", *_QUOTES)
 """Behind a sign that assigns, one of these says that the sign is over, as a letter or a digit does."""
 
+_STORED_AS: Final = "057"
+"""`enable secret 0 …`: a router's mark of how the value is stored."""
+
 _NAME: Final = re.compile(r"[\w.-]+\Z")
 _NAME_CHARS_MAX: Final = 64
 _NAMED_KEY_CHARS_MIN: Final = 16
@@ -169,6 +181,8 @@ class AnnouncedValue(State):
     _is_pair_open = False
     _needs_end_tag = False
     _must_be_quoted = False
+    _is_other_thing = False
+    """`pass this level: …`: the sign assigns to another word."""
     _bond_of_complement: Bond | None = None
     _fillers = 0
     _newlines = 0
@@ -201,6 +215,12 @@ class AnnouncedValue(State):
                 return self._next_item(text, at, end, is_last=is_last)
             if at - self._begun_at > REACH_CHARS:
                 return StepResult(at, is_over=True)
+            if text[at] == "(" and self._bond < Bond.SAID:
+                if note := LONG_NOTE.match(text, at, end):
+                    at = note.end()
+                    continue
+                if not is_last and OPEN_NOTE.match(text, at, end):
+                    return StepResult(at, waits=True)
             moved = self._connect(text, at, end)
             if moved is None:
                 return StepResult(at, is_over=True)
@@ -226,9 +246,11 @@ class AnnouncedValue(State):
         return StepResult(at, waits=True) if is_open else StepResult(at, is_over=True)
 
     def _is_said_better(self) -> bool:
-        """Tell whether another announcing word ends the identifier (`key_passphrase`); then that one counts."""
-        tail = self._rest_read.rpartition("_")[2]
-        return self._family is not KeywordFamily.PERSONAL and self._rest_read[:1] == "_" and is_announcing(tail.lower())
+        """Tell whether another announcing word ends the identifier (`key_passphrase`, `key-password`); then that one
+        counts."""
+        tail = re.split("[_-]", self._rest_read)[-1]
+        is_joined = self._rest_read[:1] in ("_", "-")
+        return self._family is not KeywordFamily.PERSONAL and is_joined and is_announcing(tail.lower())
 
     # --- from the word to the value
 
@@ -247,12 +269,14 @@ class AnnouncedValue(State):
         if self._quote:
             return at
         if char in "=:" and (text[at + 1 : at + 2].isalnum() or text[at + 1 : at + 2] in _AFTER_SIGN):
-            self._bond, self._needs_end_tag = Bond.ASSIGNED, False
+            self._bond, self._needs_end_tag = Bond.LOOSE if self._is_other_thing else Bond.ASSIGNED, False
             return at + 1
         unit = unit_end(text, at, min(end, at + _CONNECTING_CHARS_MAX))
         if named := vocabulary().value_name.match(text, at, unit):
             self._must_be_quoted = False
             return named.end()
+        if char in _STORED_AS and unit == at + 1 and self._bond is Bond.ADJACENT and not self._fillers:
+            return unit
         if self._bond_of_complement is not None and (thing := THING.match(text, at, unit)):
             return self._pass_complement(thing.end())
         return self._pass_word(text, at, unit) if char.isalpha() else self._pass_sign(text, at, unit)
@@ -421,6 +445,7 @@ class AnnouncedValue(State):
         elif lowered not in words.carries:
             if self._bond_of_complement is None:
                 self._bond = Bond.LOOSE
+                self._is_other_thing = self._needs_sign
             self._pass_complement(end)
         return end if self._fillers <= _FILLERS_MAX else None
 
@@ -435,9 +460,10 @@ class AnnouncedValue(State):
         if self._must_be_quoted and not self._quote:
             return StepResult(at, is_over=True)
         if self._needs_sign and self._bond < Bond.SAID:
-            if self._family is not KeywordFamily.PERSONAL:
+            if self._family is KeywordFamily.PERSONAL:
+                self._bond = Bond.LOOSE
+            elif self._bond is not Bond.ADJACENT or not BARE_KEY.match(text, at, end):
                 return StepResult(at, is_over=True)
-            self._bond = Bond.LOOSE
         if not self._word.is_spaced and at == self._begun_at:
             self._say()
         if self._quote:
@@ -470,7 +496,10 @@ class AnnouncedValue(State):
         stop = without_followers(text, at, whole, is_personal=is_chosen, is_assigned=is_assigned)
         if self._word.is_pair and (name := NAME_AND_VALUE.match(text, at, stop)):
             at = name.end()
-        if self._needs_end_tag and not self._is_below and not text.startswith(("</", "]]"), stop):
+        is_section = text.startswith("]]", stop)
+        if text.startswith("</", whole) and not is_section:
+            stop = whole
+        elif self._needs_end_tag and not self._is_below and not is_section:
             return StepResult(at, is_over=True)
         is_quoted = bool(self._quote) or (self._word.is_constant and is_assigned)
         if not self._is_cut(text[at : min(stop, at + _JUDGED_CHARS)], is_quoted=is_quoted):

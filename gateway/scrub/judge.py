@@ -40,9 +40,12 @@ _FILE: Final = re.compile(r"(?:[\w.-]{1,40}/)+[\w-]{1,60}\.[a-z]{1,4}", re.ASCII
 _SCRIPT: Final = re.compile(r"\A(?:null|true|false|undefined);|[)}\]][{(;,)}\]]|=>|&&|[=!]==|\|\||\(\)|`:|\){")
 _PRINTED: Final = re.compile(r"%[\d.*$]*l*[sdufxi]")
 _CALL: Final = re.compile(
-    r"[$@]?([A-Za-z_][\w.]{1,})(?:[(\[]|(?<=\w)\{(?=\w)|\?\?|\?\.|->|::|[+|][A-Za-z_]+\.|!?,?\Z)|\$(\w{2,24})-\Z",
+    r"[$@]?([A-Za-z_][\w.]*\w)(?:[(\[]|(?<=\w)\{(?=\w)|\?\?|\?\.|->|::|[+|][A-Za-z_]+\.|!?,?\Z)|\$(\w{2,24})-\Z",
     re.ASCII,
 )
+_NUMBERED_MEMBER: Final = re.compile(r"\.\d{2,}\Z|\d\D+\d.*\d\Z", re.ASCII)
+"""No member is called so: `berlin.2302`, `h4rb0r.88`."""
+
 _HASH: Final = re.compile(
     r"MII(?![A-Za-z0-9+/]{3}IBA|CX|BO|BV)[A-Za-z0-9+/]{20}|sha-?\d+[:-]|md5:|\$\d?[a-z]{1,8}\d?[a-z]?\$(?=\S{16})|\{[A-Z0-9]+\}|pbkdf2|\$?argon2|bcrypt"
     r"|scrypt|scram-sha|vault:v\d|\$ansible_vault;|enc\(|U2FsdGVkX1",
@@ -232,6 +235,8 @@ def is_reference(value: str) -> bool:
         or _NO_CALL.search(value)
         or (call.end() == len(value) and not value.startswith("$") and value[-1] not in "([" and "." not in value)
     ):
+        return False
+    if call.end() == len(value) and _NUMBERED_MEMBER.search(value):
         return False
     return all(_is_regular(piece) for piece in re.split(r"[._]", call[1] or call[2]) if piece)
 

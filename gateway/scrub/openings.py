@@ -90,7 +90,7 @@ class Phrase(State):
 class LoginPair(State):
     """State: a name is expected, and behind a separator its password."""
 
-    __slots__ = ("_begun_at", "_has_name", "_is_separated", "_words")
+    __slots__ = ("_begun_at", "_has_name", "_has_pair", "_is_separated", "_words")
 
     POSITIONS = ("_begun_at",)
 
@@ -105,6 +105,7 @@ class LoginPair(State):
     def __init__(self, begun_at: int) -> None:
         self._begun_at = begun_at
         self._has_name = False
+        self._has_pair = False
         self._is_separated = False
         self._words = 0
 
@@ -118,7 +119,13 @@ class LoginPair(State):
                 at += 1
                 continue
             if self._is_separated:
-                return self._value(text, at, unit)
+                step = self._value(text, at, unit)
+                name = self._NAME.match(text, at, unit) if step.cut is None and not self._has_pair else None
+                if name is None:
+                    return step
+                self._has_pair, self._is_separated = True, name["separator"] == ":"
+                at = name.end()
+                continue
             if text.startswith("-p", at, unit) and not text.startswith("-pa", at, unit):
                 self._is_separated = True
                 at += 2
@@ -128,7 +135,7 @@ class LoginPair(State):
             if pair := self._PAIR.match(text, at, unit):
                 return self._value(text, pair.start("value"), unit)
             if not self._words and is_secret(
-                text[at:unit].strip("\"',;"), KeywordFamily.KEY, Bond.LOOSE, is_quoted=False
+                text[at:unit].strip("\"'`*,;"), KeywordFamily.KEY, Bond.LOOSE, is_quoted=False
             ):
                 return self._value(text, at, unit)
             moved = self._connect(text, at, unit)
@@ -192,7 +199,7 @@ class CommandLine(State):
             if option is None and announces_more(text[at:unit]) and not text.startswith("__", at):
                 return StepResult(at, is_over=True)
             if option is not None:
-                is_pair = bool({"-u", "-U"} & self._options)
+                is_pair = bool({"-u", "-U", "--user"} & self._options)
                 word = Announcement(option, option, "", KeywordFamily.PERSONAL, is_spaced=False, is_pair=is_pair)
                 return StepResult(option, becomes=AnnouncedValue(word, Bond.SAID))
             at = unit

@@ -355,6 +355,7 @@ ALPHABETS: Final[Mapping[str, str]] = {
     "dotted": "A-Za-z0-9_.~-",
     "signs": "A-Za-z0-9_.~=+/-",
     "digits": "0-9",
+    "userinfo": "A-Za-z0-9!#&*+,./:;=?@^_|~-",
 }
 _LOOSE_CHARS_MIN: Final = 4
 _LOOSE_WORD_CHARS_MIN: Final = 6

@@ -35,6 +35,10 @@ _PAIR: Final = re.compile(
 )
 _PAIR_SIGNS: Final = frozenset("/:|")
 _LOGIN: Final = re.compile(r"(?:user|username|login|usuario|benutzer|логин|юзер)[:= ]{1,2}\S{1,24}[,;/| ]{1,3}\Z")
+_IN_NAMES: Final = ("_", ".", "@")
+_PART_OF_NAME: Final = re.compile(r"[_@]|[.-][A-Za-z0-9]")
+"""`login.example.org`: no login is announced."""
+
 _ARGUMENT: Final = re.compile(r"[\w)\]]\(\s?\\*[\"'][\w.-]*\Z")
 _HEADING: Final = re.compile(r"(?:\A|\n)[^\w\n]{0,4}\Z")
 _NAMED: Final = re.compile(r"[a-z0-9][_.-]\Z")
@@ -44,6 +48,10 @@ _BASE64: Final = string.ascii_letters + string.digits + "+/"
 _ENCODED: Final = re.compile(r"[A-Za-z0-9+/]{1,48}", re.ASCII)
 _ENCODED_CHARS_MIN: Final = 36
 _ENCODED_KINDS: Final = (re.compile("[a-z]"), re.compile("[A-Z]"), re.compile("[0-9]"))
+
+_SHORT_CHARS_MAX: Final = 3
+_CODE_CHARS: Final = string.ascii_uppercase + string.digits
+_CODE: Final = re.compile(r"(?=[A-Z0-9]*\d[A-Z])[A-Z0-9]{6,64}(?![A-Za-z_=])", re.ASCII)
 
 _SWALLOWED_CHARS_MAX: Final = 24
 _SWALLOWED_CHARS_MIN: Final = 3
@@ -265,6 +273,8 @@ def announcements(
             continue
         if word.isascii() and _is_encoded(text, max(begins, floor), at, stop) and not _ASSIGNS.match(text, stop, end):
             continue
+        if stop - at <= _SHORT_CHARS_MAX and _is_in_code(text, at, stop):
+            continue
         if ("{" in before or ":" in before) and _MENTIONED.search(before):
             continue
         needs_sign = word in words.needs_sign and last != "_" and not _LOGIN.search(before)
@@ -275,7 +285,7 @@ def announcements(
         if (family is KeywordFamily.VAGUE or needs_sign) and words.certain_before.match(before[::-1]):
             family = KeywordFamily.KEY if family is KeywordFamily.VAGUE else family
             needs_sign = False
-        if family is KeywordFamily.LOGIN and place is KeywordForm.WHOLE and "_" in (last, text[stop : stop + 1]):
+        if family is KeywordFamily.LOGIN and (last in _IN_NAMES or _PART_OF_NAME.match(text, stop, end)):
             continue
         if family is KeywordFamily.LOGIN and words.denies_after.match(text, stop, end):
             continue
@@ -332,6 +342,15 @@ def _is_encoded(text: str, begins: int, at: int, stop: int) -> bool:
     after = _ENCODED.match(text, stop, stop + _LOOK_BACK_CHARS)
     start, end = at - len(before) + len(before.rstrip(_BASE64)), after.end() if after else stop
     return end - start >= _ENCODED_CHARS_MIN and all(kind.search(text, start, end) for kind in _ENCODED_KINDS)
+
+
+def _is_in_code(text: str, at: int, stop: int) -> bool:
+    """Tell whether this is a part of an identifier in capitals and digits, where short words stand by chance
+    (`V69PW6G2`)."""
+    if not text[at:stop].isupper():
+        return False
+    before = text[max(0, at - _LOOK_BACK_CHARS) : at]
+    return _CODE.match(text, at - len(before) + len(before.rstrip(_CODE_CHARS))) is not None
 
 
 def _announces_again(lowered: str, stop: int, end: int) -> bool:
