@@ -60,10 +60,13 @@ OPENING: Final = re.compile(
 NOTE: Final = re.compile(r"[(\[][^\W\d_]{2,20}[)\]](?=[:=]?\Z)")
 """`password (temporary): …`"""
 
-LONG_NOTE: Final = re.compile(r"\([^\d()\n]{2,60}\)(?= ?[:=]| is\b)")
+WRAPPED_IN: Final = re.compile(r"(?:String::from|SecretStr|SecretString|Buffer\.from|Some|strdup|bytes)\((?=[\"'])")
+"""`api_key = String::from("…")`"""
+
+LONG_NOTE: Final = re.compile(r"\((?:[^\d()\n]|base\d\d){1,60}\)(?= ?[:=]| is\b)")
 """`password (change it!): …`, where no value can be in the note."""
 
-OPEN_NOTE: Final = re.compile(r"\([^\d()\n]{0,60}\)? ?\Z")
+OPEN_NOTE: Final = re.compile(r"\((?:[^\d()\n]|base\d\d){0,60}\)? ?\Z")
 TYPE_SIGN: Final = re.compile(r"&str\b|!!\w{1,12}\Z|&[a-z_]{1,12}\Z|\[\d{0,4}\](?=={0,1}\Z)")
 WORD: Final = re.compile(
     r"(?!(?:[^\W\d_]+-){3})[^\W\d_](?:[^\W\d_]|['-](?=[^\W\d_])){0,23}(?=[:=,.;?!]?\Z|(?:\*\*|:\*\*|\")\Z)"
@@ -381,6 +384,8 @@ class AnnouncedValue(State):
             return None if is_announcing(attribute["name"].lower()) else attribute.end()
         word = WORD.match(text, at, unit)
         if word is None:
+            if self._bond is Bond.ASSIGNED and (wrapped := WRAPPED_IN.match(text, at, unit)):
+                return wrapped.end()
             if (glued := GLUED.match(text, at, unit)) and glued.group().lower() in vocabulary().says:
                 return glued.end()
             if self._bond_of_complement is not None and (address := ADDRESS.match(text, at, unit)):
@@ -413,7 +418,7 @@ class AnnouncedValue(State):
                 end if lowered == "key" and self._family is KeywordFamily.KEY and self._bond == Bond.ASSIGNED else None
             )
         if lowered in words.says and self._bond < Bond.SAID:
-            self._must_be_quoted = False
+            self._must_be_quoted = self._is_other_thing = False
             self._bond_of_complement = self._bond if lowered in words.complements else None
             self._bond = Bond.SAID
             return end

@@ -36,7 +36,7 @@ _EXPRESSION: Final = re.compile(
 _NO_CALL: Final = re.compile(r"\([^()]*\)\w")
 """What goes on behind its brackets is not called."""
 
-_FILE: Final = re.compile(r"(?:[\w.-]{1,40}/)+[\w-]{1,60}\.[a-z]{1,4}", re.ASCII)
+_FILE: Final = re.compile(r"(?:[\w.-]{1,40}/)+[\w-]{1,60}\.[a-z]{1,4}|\w{2,40}(?:\\[\w.-]{1,40}){2,}", re.ASCII)
 _SCRIPT: Final = re.compile(r"\A(?:null|true|false|undefined);|[)}\]][{(;,)}\]]|=>|&&|[=!]==|\|\||\(\)|`:|\){")
 _PRINTED: Final = re.compile(r"%[\d.*$]*l*[sdufxi]")
 _CALL: Final = re.compile(
@@ -69,7 +69,7 @@ _REGEX: Final = re.compile(r"\(\?[=!:<]|\[\^?[aA0]-[zZ9]|\{\d+,\d*\}[$/\"']|A-Z\
 _INTERPOLATED: Final = ("${", "$env:", "{", "<", "%(", "$(", "#{")
 _STANDS_IN: Final = re.compile(
     r"your(?=[-_ ])|your(?:api|pass|key|token|secret)|placeholder|example|changeme|change[-_]me|xxxx|\*\*\*|\.\.\."
-    r"|(?:replace|insert)[-_]|[-_]here\b|(?:\A|[=:])%[\d$.]*l*[sdrxuif](?:[%:,/]|\Z)|\{\}"
+    r"|(?:replace|insert)[-_]|[-_]here\b|required\||(?:\A|[=:])%[\d$.]*l*[sdrxuif](?:[%:,/]|\Z)|\{\}"
 )
 _SHOUTED_NAME: Final = re.compile(r"[A-Z]{2,}(?:_[A-Z0-9]+)+|\$\$?[A-Z][A-Z_]{2,}(?:\$\$)?", re.ASCII)
 _DATE: Final = re.compile(

@@ -462,7 +462,9 @@ class TableColumn(State):
         row_end = _line_end(text, below, end, _LINE_CHARS_MAX, is_last=is_last)
         if row_end is None:
             return None
-        if len(heads) < 2 or not columns or len(_cells_of(text, below, row_end, between)) != len(heads):
+        is_drawn = row_end > below and _RULE_LINE.match(text, below, row_end) is not None
+        is_table = is_drawn or len(_cells_of(text, below, row_end, between)) == len(heads)
+        if len(heads) < 2 or not columns or not is_table:
             return -1
         self._between, self._cells, self._columns = between, len(heads), columns
         return below
