@@ -222,11 +222,13 @@ class RuledLines(State):
 
     A line that is none of the rule's is given back to the machine, which comes here again at `due_at`."""
 
-    POSITIONS = ("due_at", "interrupted")
+    POSITIONS = ("due_at", "interrupted", "read_until")
 
-    _rule: LineRule
+    rule: LineRule
     due_at: int | None = None
     """Where the next line begins that may belong to the rule; None: nowhere."""
+    read_until: int | None = None
+    """Up to where all secrets of a line were taken: no other anchor of the rule adds any."""
     interrupted: State | None = None
     """What was open at the end of the line above, and goes on if this line is none of the rule's."""
     _columns: Mapping[int, KeywordFamily] = field(default_factory=dict)
@@ -238,11 +240,11 @@ class RuledLines(State):
     _rows: int = 0
 
     def __post_init__(self) -> None:
-        self._is_under_head = self._rule.head is None
+        self._is_under_head = self.rule.head is None
 
     def waits(self, text: str, at: int, end: int, *, is_last: bool) -> bool:
         """Tell whether the line at `at` is not whole yet: until then there is nothing to look for."""
-        return not self._cuts and _line_end(text, at, end, self._rule.chars_max, is_last=is_last) is None
+        return not self._cuts and _line_end(text, at, end, self.rule.chars_max, is_last=is_last) is None
 
     def step(self, text: str, at: int, end: int, *, is_last: bool) -> StepResult:
         """See `State.step`. `at` is the anchor at first, then the beginning of a line."""
@@ -250,11 +252,11 @@ class RuledLines(State):
             cut = self._cuts.pop(0)
             if cut.start >= at:
                 return StepResult(cut.end, cut=cut, is_over=not self._cuts)
-        stop = _line_end(text, at, end, self._rule.chars_max, is_last=is_last)
+        stop = _line_end(text, at, end, self.rule.chars_max, is_last=is_last)
         if stop is None:
             return StepResult(at, waits=True)
         self.due_at = None
-        if self._matches(text, at, stop) and self._rule.row is not None and text[stop : stop + 1] == "\n":
+        if self._matches(text, at, stop) and self.rule.row is not None and text[stop : stop + 1] == "\n":
             self.due_at = stop + 1
         if not self._cuts:
             return StepResult(at, is_over=True)
@@ -264,10 +266,12 @@ class RuledLines(State):
 
     def _matches(self, text: str, at: int, stop: int) -> bool:
         """Read one line; tell whether the next may belong to the rule."""
-        rule = self._rule
+        rule = self.rule
         if not self._is_below:
             self._is_below = True
             found = rule.line.match(text, at, stop)
+            if found and rule.each:
+                self.read_until = min(found.end(), at + rule.chars_max // 2)
             if found and "columns" in rule.line.groupindex:
                 families = enumerate(map(family_of_name, found["columns"].split(",")))
                 self._columns = {column: family for column, family in families if family in _OF_COLUMNS}
@@ -292,9 +296,9 @@ class RuledLines(State):
         if found is None:
             return []
         if not self._columns:
-            return self._rule.secrets(found) if "columns" not in found.re.groupindex else []
+            return self.rule.secrets(found) if "columns" not in found.re.groupindex else []
         return [
-            SecretSpan(*span, self._rule.id)
+            SecretSpan(*span, self.rule.id)
             for column, span in _cells(found)
             if column in self._columns
             and is_secret(found.string[slice(*span)], self._columns[column], Bond.SAID, is_quoted=True)

@@ -114,6 +114,7 @@ class Machine:
         self._out: list[str] = []
         self._state: State | None = None
         self._due: RuledLines | None = None
+        self._line_read: tuple[LineRule | None, int] = (None, 0)
         self._swallowed: Announcement | None = None
         self._at = 0
         self._closed = 0
@@ -311,7 +312,9 @@ class Machine:
             self._at = opening.at
             match opening.what:
                 case LineRule() as rule:
-                    self._state = RuledLines(rule)
+                    of, until_raw = self._line_read
+                    if of is not rule or self._view.raw_start(self._at) >= until_raw:
+                        self._state = RuledLines(rule)
                 case Candidate() as candidate:
                     self._state = ValueBeforeKeyword(candidate)
                 case Announcement() as word:
@@ -371,6 +374,8 @@ class Machine:
         if isinstance(state, RuledLines):
             self._state, state.interrupted = state.interrupted, None
             self._due = state if state.due_at is not None else self._due
+            if state.read_until is not None:
+                self._line_read = state.rule, self._view.raw_start(state.read_until)
 
     def _secret_in(self, text: str) -> str | None:
         """Return the rule of the first secret in a text that was encoded in this one; encodings inside it are not
