@@ -47,7 +47,9 @@ FALLS_BACK: Final = re.compile(r"(?:\|\||\?\?)\Z")
 """`env.TOKEN || '…'`"""
 
 SAYS: Final = re.compile(r"[-~/]\Z|\|{1,2}|[<>]{2,3}\Z")
-TRAILS_OFF: Final = re.compile(r"\.{2,3}")
+TRAILS_OFF: Final = re.compile(r"\.{2,3}|[057]\Z")
+"""`the password …`, or what routers say of how it is stored: `enable secret 0 …`"""
+
 MARK: Final = re.compile(
     r"[\u2190-\u21ff\u2300-\u23ff\u25a0-\u27bf\u27f0-\u27ff\u2900-\u297f\u2b00-\u2bff\U0001f000-\U0001faff]+"
 )
@@ -57,16 +59,13 @@ OPENING: Final = re.compile(
     r"[bBrRfFuU@$]{0,2}(?P<quote>\\{0,7}(?:\"\"\"|'''|[\"'])|`)|\*{1,2}|~~|\|{1,2}|[(\[⟦]|\{(?=[\"'])"
     r"|<(?=[^<>\s/]{6,64}>)"
 )
-NOTE: Final = re.compile(r"[(\[][^\W\d_]{2,20}[)\]](?=[:=]?\Z)")
-"""`password (temporary): …`"""
-
 WRAPPED_IN: Final = re.compile(r"(?:String::from|SecretStr|SecretString|Buffer\.from|Some|strdup|bytes)\((?=[\"'])")
 """`api_key = String::from("…")`"""
 
-LONG_NOTE: Final = re.compile(r"\((?:[^\d()\n]|base\d\d){1,60}\)(?= ?[:=]| is\b)")
+NOTE: Final = re.compile(r"[(\[](?:[^\d()\[\]#\n]|base\d\d){1,60}[)\]](?= ?[:=]| is\b| \S{0,64}\d)")
 """`password (change it!): …`, where no value can be in the note."""
 
-OPEN_NOTE: Final = re.compile(r"\((?:[^\d()\n]|base\d\d){0,60}\)? ?\Z")
+OPEN_NOTE: Final = re.compile(r"[(\[](?:[^\d()\[\]#\n]|base\d\d){0,60}[)\]]? ?\Z")
 TYPE_SIGN: Final = re.compile(r"&str\b|!!\w{1,12}\Z|&[a-z_]{1,12}\Z|\[\d{0,4}\](?=={0,1}\Z)")
 WORD: Final = re.compile(
     r"(?!(?:[^\W\d_]+-){3})[^\W\d_](?:[^\W\d_]|['-](?=[^\W\d_])){0,23}(?=[:=,.;?!]?\Z|(?:\*\*|:\*\*|\")\Z)"
@@ -165,9 +164,6 @@ _QUOTES: Final = "\"'`"
 _AFTER_SIGN: Final = ("", " ", "\n", *_QUOTES)
 """Behind a sign that assigns, one of these says that the sign is over, as a letter or a digit does."""
 
-_STORED_AS: Final = "057"
-"""`enable secret 0 …`: a router's mark of how the value is stored."""
-
 _NAME: Final = re.compile(r"[\w.-]+\Z")
 _NAME_CHARS_MAX: Final = 64
 _NAMED_KEY_CHARS_MIN: Final = 16
@@ -218,8 +214,8 @@ class AnnouncedValue(State):
                 return self._next_item(text, at, end, is_last=is_last)
             if at - self._begun_at > REACH_CHARS:
                 return StepResult(at, is_over=True)
-            if text[at] == "(" and self._bond < Bond.SAID:
-                if note := LONG_NOTE.match(text, at, end):
+            if text[at] in "([" and self._bond < Bond.SAID:
+                if note := NOTE.match(text, at, end):
                     at = note.end()
                     continue
                 if not is_last and OPEN_NOTE.match(text, at, end):
@@ -278,8 +274,6 @@ class AnnouncedValue(State):
         if named := vocabulary().value_name.match(text, at, unit):
             self._must_be_quoted = False
             return named.end()
-        if char in _STORED_AS and unit == at + 1 and self._bond is Bond.ADJACENT and not self._fillers:
-            return unit
         if self._bond_of_complement is not None and (thing := THING.match(text, at, unit)):
             return self._pass_complement(thing.end())
         return self._pass_word(text, at, unit) if char.isalpha() else self._pass_sign(text, at, unit)
@@ -332,7 +326,7 @@ class AnnouncedValue(State):
         if says := SAYS.match(text, at, unit):
             self._say()
             return says.end()
-        if beside := NOTE.match(text, at, unit) or TRAILS_OFF.match(text, at, unit):
+        if beside := TRAILS_OFF.match(text, at, unit):
             return beside.end()
         closing = CLOSING.match(text, at, unit)
         return closing.end() if closing and self._fillers == 0 and at - self._begun_at <= len(self._rest_read) else None

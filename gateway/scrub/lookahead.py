@@ -14,7 +14,7 @@ from gateway.scrub.announced import REACH_CHARS
 from gateway.scrub.known import KnownValues, united
 from gateway.scrub.lines import LineRule, line_rules, rule_at, seed_phrases
 from gateway.scrub.openings import BETWEEN_WORDS, SECOND_WORD
-from gateway.scrub.rules import RuleBook, SecretRule, SecretSpan, Site, finder, rule_book
+from gateway.scrub.rules import SecretRule, SecretSpan, Site, finder, rule_book
 from gateway.scrub.states import BEGIN, Candidate, candidates
 from gateway.scrub.view import CONTEXT_CHARS, ENCODED_CHARS_MIN, encoded_runs, encoded_texts
 from gateway.scrub.words import (
@@ -305,27 +305,21 @@ class _Run(NamedTuple):
 
 
 class LookaheadScanner:
-    """Looks over closed text for a machine, or for whoever wants to know whether it needs one."""
+    """Looks over closed text for a machine."""
 
     __slots__ = ("_chart", "_hides_examples", "_known", "_rules", "_secret_in", "attempts")
 
     def __init__(
-        self,
-        rules: RuleBook,
-        known: KnownValues,
-        chart: AnchorFinder,
-        secret_in: Callable[[str], str | None] | None = None,
-        *,
-        hides_examples: bool = False,
+        self, known: KnownValues, secret_in: Callable[[str], str | None] | None, *, hides_examples: bool = False
     ) -> None:
-        """Keep rules, known values and anchors; `secret_in` names the rule that finds a secret in encoded text, None
-        leaves encodings alone; `hides_examples` treats the keys of documentation as any other."""
+        """Keep the known values; `secret_in` names the rule that finds a secret in encoded text, None leaves encodings
+        alone; `hides_examples` treats the keys of documentation as any other."""
         self._hides_examples = hides_examples
         self.attempts = 0
         """How often a rule was tried: the measure of the work."""
-        self._rules = rules
+        self._rules = rule_book()
         self._known = known
-        self._chart = chart
+        self._chart = anchor_finder()
         self._secret_in = secret_in
 
     def over(

@@ -150,14 +150,14 @@ class OwnRules:
 class OwnRuleReader:
     """Reads a growing text for one machine, a window at a time; keeps the secrets until they are cut."""
 
-    __slots__ = ("_opens_at", "_read_until", "_rules", "_sought_until", "_words", "attempts", "spans")
+    __slots__ = ("_opens_at", "_read_until", "_sought_until", "_words", "attempts", "rules", "spans")
 
     def __init__(self, rules: OwnRules) -> None:
         self.attempts = 0
         """How often a rule was tried on a window: the measure of the work."""
         self.spans: list[SecretSpan] = []
         """What was found, in order, none overlapping another."""
-        self._rules = rules
+        self.rules = rules
         self._words: deque[int] = deque()
         self._sought_until = 0
         self._read_until = 0
@@ -181,7 +181,7 @@ class OwnRuleReader:
         else `border`. With `is_last` the text ends there, and each is whole."""
         sought_from = max(start, self._sought_until)
         if sought_from < border:
-            self._words.extend(self._rules.words(text, lowered, sought_from, border))
+            self._words.extend(self.rules.words(text, lowered, sought_from, border))
             self._sought_until = border
         while True:
             if self._opens_at is None:
@@ -206,7 +206,7 @@ class OwnRuleReader:
 
     def first_word(self, text: str, lowered: str, start: int, end: int) -> int:
         """Return where in `text[start:end]` a window would begin; else `end`."""
-        words = self._rules.words(text, lowered, start, end)
+        words = self.rules.words(text, lowered, start, end)
         return min((_beginning_of(text, start, at) for at in words), default=end)
 
     def _look(self, text: str, lowered: str, opens_at: int, stop: int, border: int) -> None:
@@ -214,7 +214,7 @@ class OwnRuleReader:
         base = max(near, text.rfind("\n", near, opens_at) + 1, text.rfind("\r", near, opens_at) + 1)
         line = SURROGATE.sub("\ufffd", text[base:stop])
         found: list[SecretSpan] = []
-        for rule in self._rules.asked_in(lowered, opens_at, stop):
+        for rule in self.rules.asked_in(lowered, opens_at, stop):
             self.attempts += 1
             for start, end in rule.secrets(line):
                 if base + end > opens_at:

@@ -30,11 +30,11 @@ from gateway.scrub.known import (
 )
 from gateway.scrub.known import RULE as KNOWN
 from gateway.scrub.lines import LineRule, ListedRun, RuledLines, TableColumn, open_anchor
-from gateway.scrub.lookahead import Lookahead, LookaheadScanner, anchor_finder
+from gateway.scrub.lookahead import Lookahead, LookaheadScanner
 from gateway.scrub.openings import GluedWord, opened_by
 from gateway.scrub.own_rules import OWN, OwnRuleReader, OwnRules
 from gateway.scrub.raw_text import decoded
-from gateway.scrub.rules import RuleBook, SecretSpan, rule_book
+from gateway.scrub.rules import SecretSpan
 from gateway.scrub.states import Candidate, KeyBlock, State, ValueBeforeKeyword
 from gateway.scrub.view import CONTEXT_CHARS, RUN_CHARS_MAX, View, closed_until, is_cjk
 from gateway.scrub.words import Announcement, is_announcing, swallowed, vocabulary
@@ -79,7 +79,6 @@ class Machine:
 
     def __init__(
         self,
-        rules: RuleBook,
         known: KnownValues,
         placeholders: Placeholders,
         *,
@@ -92,9 +91,8 @@ class Machine:
     ) -> None:
         self.findings: list[Finding] = []
         self._steps = 0
-        self._rules = rules
         secret_in = None if is_inner else self._secret_in
-        self._lookahead = LookaheadScanner(rules, known, anchor_finder(), secret_in, hides_examples=hides_examples)
+        self._lookahead = LookaheadScanner(known, secret_in, hides_examples=hides_examples)
         self._known = known
         self._placeholders = placeholders
         self._budget_s = budget_s
@@ -106,10 +104,8 @@ class Machine:
         self._ahead: Lookahead | None = None
         self._last_cut_end_raw = -1
         self._token_end_raw = -1
-        self._wrapped = WrappedTokens(rules, self._secret_in)
-        self._own_rules = own
+        self._wrapped = WrappedTokens(self._secret_in)
         self._own = OwnRuleReader(own) if own is not None else None
-        self._allowed = own.allowed_values if own is not None else frozenset[str]()
         self._lowered = ""
         self._out: list[str] = []
         self._state: State | None = None
@@ -383,12 +379,11 @@ class Machine:
         if self._is_inner:
             return None
         inner = Machine(
-            self._rules,
             self._known,
             self._placeholders,
             budget_s=self._budget_s,
             spent_s=self._spent_s,
-            own=self._own_rules,
+            own=self._own.rules if self._own else None,
             is_inner=True,
         )
         inner.feed(text, is_last=True)
@@ -403,7 +398,7 @@ class Machine:
             self._given_raw = until_raw
 
     def _cut(self, text: str, span: SecretSpan) -> None:
-        if text[span.start : span.end] in self._allowed and span.rule != KNOWN:
+        if self._own and span.rule != KNOWN and text[span.start : span.end] in self._own.rules.allowed_values:
             self._at = span.end
             return
         start, end = self._view.raw_start(span.start), self._view.raw_end(span.end)
@@ -552,7 +547,6 @@ class Scrubber:
     def machine(self) -> Machine:
         """Make a machine for one text."""
         return Machine(
-            rule_book(),
             self._known,
             self._placeholders,
             budget_s=self._budget_s,

@@ -47,11 +47,11 @@ _ASSIGNS: Final = re.compile(r":|=[^\s=\"'\\]")
 _BASE64: Final = string.ascii_letters + string.digits + "+/"
 _ENCODED: Final = re.compile(r"[A-Za-z0-9+/]{1,48}", re.ASCII)
 _ENCODED_CHARS_MIN: Final = 36
-_ENCODED_KINDS: Final = (re.compile("[a-z]"), re.compile("[A-Z]"), re.compile("[0-9]"))
+_CODE: Final = re.compile(r"(?=[A-Z]*\d[A-Z0-9]*[A-Z])[A-Z0-9]{6,32}", re.ASCII)
+_CODE_WORD_CHARS_MAX: Final = 3
+"""So short a word stands by chance in a code of capitals and digits (`V69PW6G2`)."""
 
-_SHORT_CHARS_MAX: Final = 3
-_CODE_CHARS: Final = string.ascii_uppercase + string.digits
-_CODE: Final = re.compile(r"(?=[A-Z0-9]*\d[A-Z])[A-Z0-9]{6,64}(?![A-Za-z_=])", re.ASCII)
+_ENCODED_KINDS: Final = (re.compile("[a-z]"), re.compile("[A-Z]"), re.compile("[0-9]"))
 
 _SWALLOWED_CHARS_MAX: Final = 24
 _SWALLOWED_CHARS_MIN: Final = 3
@@ -273,8 +273,6 @@ def announcements(
             continue
         if word.isascii() and _is_encoded(text, max(begins, floor), at, stop) and not _ASSIGNS.match(text, stop, end):
             continue
-        if stop - at <= _SHORT_CHARS_MAX and _is_in_code(text, at, stop):
-            continue
         if ("{" in before or ":" in before) and _MENTIONED.search(before):
             continue
         needs_sign = word in words.needs_sign and last != "_" and not _LOGIN.search(before)
@@ -337,20 +335,14 @@ def _glued_word() -> re.Pattern[str]:
 
 
 def _is_encoded(text: str, begins: int, at: int, stop: int) -> bool:
-    """Tell whether this is the middle of a certificate, a digest or a picture, where any word may stand by chance."""
+    """Tell whether this is the middle of a certificate, a digest, a picture or a code, where any word may stand by
+    chance."""
     before = text[begins:at]
     after = _ENCODED.match(text, stop, stop + _LOOK_BACK_CHARS)
     start, end = at - len(before) + len(before.rstrip(_BASE64)), after.end() if after else stop
+    if stop - at <= _CODE_WORD_CHARS_MAX and _CODE.fullmatch(text, start, end):
+        return True
     return end - start >= _ENCODED_CHARS_MIN and all(kind.search(text, start, end) for kind in _ENCODED_KINDS)
-
-
-def _is_in_code(text: str, at: int, stop: int) -> bool:
-    """Tell whether this is a part of an identifier in capitals and digits, where short words stand by chance
-    (`V69PW6G2`)."""
-    if not text[at:stop].isupper():
-        return False
-    before = text[max(0, at - _LOOK_BACK_CHARS) : at]
-    return _CODE.match(text, at - len(before) + len(before.rstrip(_CODE_CHARS))) is not None
 
 
 def _announces_again(lowered: str, stop: int, end: int) -> bool:

@@ -11,7 +11,7 @@ from functools import cache
 from itertools import accumulate, pairwise
 from typing import Final, NamedTuple
 
-from gateway.scrub.rules import RuleBook, SecretRule, SecretSpan, is_wordy, rule_book
+from gateway.scrub.rules import SecretRule, SecretSpan, is_wordy, rule_book
 from gateway.scrub.view import ENCODED_CHARS_MIN, decoded_end
 
 # How a token begins: what may still become one when more of the text arrives.
@@ -288,10 +288,10 @@ class WrappedTokens:
 
     __slots__ = ("_read_until", "_rules", "_secret_in", "attempts", "spans")
 
-    def __init__(self, rules: RuleBook, secret_in: Callable[[str], str | None]) -> None:
+    def __init__(self, secret_in: Callable[[str], str | None]) -> None:
         self.attempts = 0
         """How often a head or a rule was tried: the measure of the work."""
-        self._rules = rules
+        self._rules = rule_book()
         self._secret_in = secret_in
         self._read_until = 0
         self.spans: list[SecretSpan] = []

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.scrub import Scrubber, lookahead, rules, scrubber, wrapped
+from gateway.scrub import Scrubber, lookahead, rules, wrapped
 from gateway.scrub.lookahead import anchor_finder
 from gateway.scrub.rules import TrieFinder, rule_book
 from gateway.scrub.words import vocabulary
@@ -92,9 +92,9 @@ def on_the_trie(monkeypatch: pytest.MonkeyPatch) -> Scrub:
 
     def scrub(text: str) -> str:
         with monkeypatch.context() as patch:
-            patch.setattr(scrubber, "rule_book", lambda: book)
+            patch.setattr(lookahead, "rule_book", lambda: book)
             patch.setattr(wrapped, "rule_book", lambda: book)
-            patch.setattr(scrubber, "anchor_finder", lambda: places)
+            patch.setattr(lookahead, "anchor_finder", lambda: places)
             return Scrubber(placeholder_key=b"speed").scrub(text)
 
     return scrub

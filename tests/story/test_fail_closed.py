@@ -102,7 +102,7 @@ def test_rules_that_cannot_be_read_at_all(monkeypatch: pytest.MonkeyPatch) -> No
         raise RuntimeError(TEXT)
 
     monkeypatch.setattr("gateway.scrub.wrapped.rule_book", fail)
-    monkeypatch.setattr("gateway.scrub.scrubber.rule_book", fail)
+    monkeypatch.setattr("gateway.scrub.lookahead.rule_book", fail)
     assert Scrubber().scrub(TEXT) == WHOLE_TEXT
 
 

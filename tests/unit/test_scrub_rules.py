@@ -88,7 +88,7 @@ def test_no_input_makes_a_rule_work_more_than_its_length(rule: SecretRule) -> No
     for anchor in rule.anchors[:1]:
         for piece in (anchor, f" {anchor}", f"-{anchor}{noise}", f"{noise}{anchor}"):
             text = (piece * (HOSTILE_CHARS // len(piece) + 1))[:HOSTILE_CHARS]
-            machine = Machine(rule_book(), KnownValues(), Placeholders(b"k"), budget_s=60.0, spent_s=lambda: 0.0)
+            machine = Machine(KnownValues(), Placeholders(b"k"), budget_s=60.0, spent_s=lambda: 0.0)
             machine.feed(text, is_last=True)
             assert machine.attempts <= ATTEMPTS_PER_CHAR_MAX * HOSTILE_CHARS, piece
 

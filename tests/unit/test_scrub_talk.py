@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import random
+from typing import Final
+
 import pytest
 
 from gateway.scrub import Scrubber
 from tests.scrubbing import draw
 
 SCRUBBER = Scrubber(placeholder_key=b"talk")
+READABLE: Final = "ABCDEFGHJKMNPQRSTVWXYZ23456789"
 
 TALK = r"""
 the password is too short
 the password is wrong, try again
+pass this level: stage-42
+password: see 1Password
+authority: https://login.microsoftonline.com/2b8fa3f0-19e2-4a7c-9e5a-b7c9d4a1e001
+'password' => 'required|min:8|confirmed',
+registry key HKLM\Software\Policies\Microsoft2
+Sub-agent 8GPWD47W8D (7HQK2MXW9R) is done
+he can give you access: **7HQK2MXW9R4T** (for an hour)
+с ним он сможет дать вам доступ: **7HQK2MXW9R4T** (действует час)
+reCAPTCHA site key: 6L<base64url:38>
 password is required
 password must be at least 12 characters long
 Your password has expired.
@@ -307,3 +320,26 @@ def test_what_names_a_thing_is_no_secret(template: str) -> None:
     for seed in range(8):
         text = draw(template, seed=seed)
         assert SCRUBBER.scrub(text) == text
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "Sub-agent {} ({}) is done.",
+        "| {} | running | {} |",
+        "<foreign mark={}>\npage one\n</foreign mark={}>",
+        'characters left out; read_more with handle "{}" and offset 7500 reads on',
+        "Give this code to an admin, who can let you in with it: **{}** (valid for 2 hours).",
+        "с ним он сможет дать вам доступ: **{}** (действует 2 часа).",
+        "Something went wrong (reference {}).",
+        "/pair {}",
+        "/pair deny {}",
+    ],
+)
+def test_what_trivet_draws_itself_stays(template: str) -> None:
+    """The codes of questions, pairings, frames, handles and tasks: six to twelve readable letters and digits."""
+    rng = random.Random(template)
+    for length in (6, 8, 10, 12):
+        for _ in range(60):
+            text = template.format(*("".join(rng.choices(READABLE, k=length)) for _ in range(2)))
+            assert SCRUBBER.scrub(text) == text

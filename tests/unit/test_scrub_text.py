@@ -40,6 +40,18 @@ def told(text: str) -> str:
         ("password:\n```\nhunter2\n```", "password:\n```\n…\n```"),
         ("my pin is 4821", "my pin is 4821"),
         ("PIN: 4821", "PIN: …"),
+        ("password (change it!): hunter2x", "password (change it!): …"),
+        ("password (temporary) hunter2x", "password (temporary) …"),
+        ("password: berlin.2302", "password: …"),
+        ("ssl.key-password=hunter2x", "ssl.key-password=…"),
+        ("enable secret 0 hunter2x9q", "enable secret 0 …"),
+        ("the key 4fTqZ81xKpLw93RbVn26YhGd does not work", "the key … does not work"),
+        ('let api_key = String::from("4fTqZ81xKpLw93RbVn26");', 'let api_key = String::from("…");'),
+        ("вот доступ к базе: root / hunter2x", "вот доступ к базе: root / …"),
+        ("etcdctl --user root:hunter2x get /", "etcdctl --user root:… get /"),
+        ("<password>hunter2x_</password>", "<password>…</password>"),
+        ("| a | password |\n+---+----------+\n| 1 | hunter2x |", "| a | password |\n+---+----------+\n| 1 | … |"),
+        ("my master password is purple monkey dishwasher eleven, ok?", "my master password is …, ok?"),
     ],
 )
 def test_secrets_go_and_words_stay(text: str, clean: str) -> None:
