@@ -108,8 +108,8 @@ KEPT_ELSEWHERE: Final = ("arn:", "op://", "vault:")
 _BARE: Final = r"(?:[^\"'`<>\\%]|\\(?![nrtu\"'\\])|%(?!0[aAdD9]|20|%)|[<>](?![/a-zA-Z]))"
 _BARE_VALUE: Final = re.compile(f"{_BARE}{{1,{VALUE_CHARS_MAX}}}")
 _BARE_REST: Final = re.compile(f"{_BARE}+")
-_TRAILING: Final = re.compile(r"[.,;:)\]}>*|?~]+\Z|(?<=[A-Za-z0-9])_{1,2}\Z")
-_NEXT_PAIR: Final = re.compile(r"[;,&](?=[A-Za-z_][\w. -]{0,30}[=:])|\\u0026|&amp;", re.ASCII)
+_TRAILING: Final = re.compile(r"[.,;:)\]}>*|?~&]+\Z|(?<=[A-Za-z0-9])_{1,2}\Z")
+_NEXT_PAIR: Final = re.compile(r"[;,&](?=[A-Za-z_][\w. -]{0,30}[=:])|\\u0026|&amp;|&&", re.ASCII)
 _NEXT_THING: Final = re.compile(r"[;,|&]|\\u0026")
 NEXT_SECRET: Final = re.compile(
     r"\$?[()\[\]{}]|/{0,2}(?:https?|wss?|s?ftps?|smtps?|postgres(?:ql)?|mysql|mongodb|rediss?|amqps?)(?:\+\w{1,9})?://"
@@ -444,7 +444,7 @@ class AnnouncedValue(State):
         elif lowered not in words.carries:
             if self._bond_of_complement is None:
                 self._bond = Bond.LOOSE
-                self._is_other_thing = self._needs_sign
+                self._is_other_thing |= self._needs_sign and lowered in words.sentence
             self._pass_complement(end)
         return end if self._fillers <= _FILLERS_MAX else None
 
@@ -492,7 +492,8 @@ class AnnouncedValue(State):
         ):
             return StepResult(whole, is_over=True, cut=SecretSpan(at, whole, self._family.rule))
         is_chosen = self._family is KeywordFamily.PERSONAL or self._word.is_header
-        stop = without_followers(text, at, whole, is_personal=is_chosen, is_assigned=is_assigned)
+        is_one_of_pairs = is_assigned or self._word.is_header
+        stop = without_followers(text, at, whole, is_personal=is_chosen, is_assigned=is_one_of_pairs)
         if self._word.is_pair and (name := NAME_AND_VALUE.match(text, at, stop)):
             at = name.end()
         is_section = text.startswith("]]", stop)

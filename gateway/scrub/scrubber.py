@@ -103,7 +103,7 @@ class Machine:
         self._shown: FoundValues | None = None
         self._ahead: Lookahead | None = None
         self._last_cut_end_raw = -1
-        self._token_end_raw = -1
+        self._token_end = -1
         self._wrapped = WrappedTokens(self._secret_in)
         self._own = OwnRuleReader(own) if own is not None else None
         self._lowered = ""
@@ -241,6 +241,7 @@ class Machine:
         self._closed -= before
         self._seen -= before
         self._cuts_off_at -= before
+        self._token_end -= before
         self._wrapped.moved(before)
         if self._own is not None:
             self._own.moved(before)
@@ -261,12 +262,11 @@ class Machine:
         # What was seen while a line was not whole is known: its anchor may stand in a token, which begins before it.
         is_seen = isinstance(self._state, RuledLines) and self._ahead is not None
         start = self._limit if is_seen else self._at
-        border = start if self._token_end_raw == self._view.raw_end(start) else -1
         ahead = self._lookahead.over(
-            text, self._lower(), start, end, self._wrapped.spans, border=border, is_last=is_last
+            text, self._lower(), start, end, self._wrapped.spans, border=self._token_end, is_last=is_last
         )
         if ahead.spans:
-            self._token_end_raw = self._view.raw_end(ahead.spans[0].end)
+            self._token_end = ahead.spans[0].end
         if self._shown is not None:
             ahead.add(self._shown.spans(text, start, end))
         if self._met is not None:

@@ -11,7 +11,7 @@ from gateway.scrub.judge import Bond, is_secret
 from gateway.scrub.known import PLACEHOLDER
 from gateway.scrub.rules import SecretSpan, is_placeholder, made
 from gateway.scrub.view import is_cjk, unit_end
-from gateway.scrub.words import KeywordFamily, announces_more, family_of, is_announcing, vocabulary
+from gateway.scrub.words import KeywordFamily, announces_more, family_of, holds_announcing, is_announcing, vocabulary
 
 
 class StepResult(NamedTuple):
@@ -319,6 +319,10 @@ _PAIR: Final = re.compile(r"(?P<name>[A-Za-z0-9_.$-]{1,64})=(?P<value>[!#-&(-:<-
 _BETWEEN: Final = re.compile(r"[ \t;:\"'=]+|(?:HttpOnly|Secure|Partitioned)(?=;|\Z)", re.IGNORECASE)
 _ATTRIBUTES: Final = frozenset(["path", "domain", "expires", "max-age", "samesite", "priority", "version"])
 _PREFERENCES: Final = frozenset(["lang", "locale", "theme", "tz", "timezone", "currency"])
+_ASSIGNS_INSIDE: Final = frozenset("=:")
+"""What no attribute holds: something else is glued to it (`lang=enX-Api-Key: …`)."""
+
+_BEHIND_PAIR: Final = ("", ";", "\n", "\r", "\\", '"', "'", "`")
 _COOKIE_CHARS_MIN: Final = 8
 _BETWEEN_CHARS_MAX: Final = 32
 
@@ -346,8 +350,11 @@ class CookieLine(State):
                 return StepResult(at, is_over=True)
             at = pair.end()
             value = pair["value"]
-            is_secret = len(value) >= _COOKIE_CHARS_MIN and not is_placeholder(value)
-            if is_secret and pair["name"].lower() not in _ATTRIBUTES | _PREFERENCES:
+            if pair["name"].lower() in _ATTRIBUTES | _PREFERENCES:
+                is_glued = text[at : at + 1] not in _BEHIND_PAIR or not _ASSIGNS_INSIDE.isdisjoint(value)
+                if is_glued and holds_announcing(value.lower()):
+                    return StepResult(pair.start("value"), is_over=True)
+            elif len(value) >= _COOKIE_CHARS_MIN and not is_placeholder(value):
                 self._value_at, self._value_end = pair.span("value")
                 return StepResult(at, cut=SecretSpan(self._value_at, self._value_end, self.RULE))
         return StepResult(at)

@@ -384,6 +384,11 @@ def announces_more(piece: str) -> bool:
     return any(is_announcing(hump.group().lower()) for hump in _HUMP.finditer(piece))
 
 
+def holds_announcing(piece: str) -> bool:
+    """Tell whether an announcing word stands in this piece, which is in lower case, glued to others or not."""
+    return _glued_word().search(piece) is not None
+
+
 def _goes_on(text: str, end: int, limit: int) -> bool:
     """Tell whether the word is only the head of a longer one (`secretary`). A hump (`secretKey`) is a new word."""
     if end >= limit:
