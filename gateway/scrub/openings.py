@@ -90,7 +90,7 @@ class Phrase(State):
 class LoginPair(State):
     """State: a name is expected, and behind a separator its password."""
 
-    __slots__ = ("_begun_at", "_has_name", "_has_pair", "_is_separated", "_words")
+    __slots__ = ("_begun_at", "_has_name", "_is_labelled", "_is_separated", "_words")
 
     POSITIONS = ("_begun_at",)
 
@@ -105,7 +105,7 @@ class LoginPair(State):
     def __init__(self, begun_at: int) -> None:
         self._begun_at = begun_at
         self._has_name = False
-        self._has_pair = False
+        self._is_labelled = False
         self._is_separated = False
         self._words = 0
 
@@ -120,10 +120,10 @@ class LoginPair(State):
                 continue
             if self._is_separated:
                 step = self._value(text, at, unit)
-                name = self._NAME.match(text, at, unit) if step.cut is None and not self._has_pair else None
+                name = self._NAME.match(text, at, unit) if step.cut is None and self._is_labelled else None
                 if name is None:
                     return step
-                self._has_pair, self._is_separated = True, name["separator"] == ":"
+                self._is_labelled, self._is_separated = False, name["separator"] == ":"
                 at = name.end()
                 continue
             if text.startswith("-p", at, unit) and not text.startswith("-pa", at, unit):
@@ -159,7 +159,7 @@ class LoginPair(State):
         if name is None or self._words > self._WORDS_MAX:
             return at
         self._has_name = True
-        self._is_separated = name["separator"] == ":" and self._words > 1
+        self._is_separated = self._is_labelled = name["separator"] == ":" and self._words > 1
         return name.end()
 
     def _value(self, text: str, at: int, stop: int) -> StepResult:
