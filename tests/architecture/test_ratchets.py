@@ -23,7 +23,7 @@ from tests.architecture.code_stats import (
 
 LIMITS: Final = {
     "files": 369,
-    "lines": 102_029,
+    "lines": 102_094,
     "one_importer": 17.6,
     "duplicate_classes": 0,
     "no_verb": 2.8,
