@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import tomllib
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from importlib import resources
 from pathlib import Path
 from typing import Final
 
@@ -27,57 +30,14 @@ from agent.tokens import estimate_tokens
 from gateway.contracts.errors import ConfigError, ContextTooLong, ModelError, ModelUnavailable
 from gateway.contracts.sessions import Role, UsagePurpose
 
-# What the demo model says of itself when somebody asks. Data only.
-
-
+_TEXTS: Final[Mapping[str, str]] = tomllib.loads(resources.files(__package__).joinpath("demo.toml").read_text("utf-8"))
+HELP: Final = _TEXTS["help"].strip()
+"""What it says of itself when somebody asks."""
+MARKDOWN: Final = _TEXTS["markdown"]
+PARAGRAPH: Final = _TEXTS["paragraph"]
 HINT: Final = "Write `help` to see what I can show you."
-HELP: Final = """I am a script without any AI, here to show what works around a model. The first word chooses what I do:
-
-- `split slow 8 one | slow 8 two | slow 8 three`: three **sub-agents** at once, each in a process of its own. Your own \
-words do it, too: `Use three sub-agents: read the files, find the tests, write it up`
-- `spawn slow 15 one | plan: slow 20 two`: the same in the background; go on writing to me meanwhile
-- `orchestrate debate cats | dogs`: a strategy. The others: `sequential`, `parallel`, `graph`, `review`, `hierarchical`
-- `/plan a boat trip`: a plan that you approve with a button
-- `long 9000`, `markdown`, `slow 5 long 3000`, `fail`: long, formatted, slow and broken answers
-- `remember I like tea`, `recall tea`, `todo buy tea`, `history`: what is kept of you
-- `tool NAME {…}`: any tool, with your own arguments
-
-While sub-agents work, /status tells of them, /stop ends them, and the task board shows each."""
 WORDS: Final = frozenset({"help", "?", "hilfe", "ayuda", "помощь", "справка", "帮助"})
 """The messages that show the help."""
-
-
-# What the demo model says when it is to say much, or in every form. Data only.
-
-
-MARKDOWN: Final = """# A heading
-
-Some **bold**, *italic*, ~~struck~~ and `inline code`, a [link](https://example.org/).
-
-- one
-- two
-  - nested
-
-1. first
-2. second
-
-> A quotation.
-
-```python
-def greet(name: str) -> str:
-    return f"Hello, {name}!"
-```
-
-| platform | limit |
-|---|---|
-| Telegram | 4096 |
-| Discord | 2000 |
-"""
-
-PARAGRAPH: Final = (
-    "This paragraph is number {number} of a long answer. It exists to be split at a sensible place, "
-    "neither inside a word nor inside a block of code, and to arrive complete and in order.\n\n"
-)
 
 
 # What came along with a message, as far as somebody without eyes and ears can tell. Pure.
@@ -379,12 +339,8 @@ def _tool(rest: str, _request: requests.ModelRequest) -> _Script:
     return _call(name, arguments or "{}")
 
 
-def _remember(rest: str, _request: requests.ModelRequest) -> _Script:
-    return _call("remember", json.dumps({"fact": rest}, ensure_ascii=False))
-
-
-def _recall(rest: str, _request: requests.ModelRequest) -> _Script:
-    return _call("recall", json.dumps({"query": rest}, ensure_ascii=False))
+def _memory(tool: str, argument: str, rest: str, _request: requests.ModelRequest) -> _Script:
+    return _call(tool, json.dumps({argument: rest}, ensure_ascii=False))
 
 
 def _todo(rest: str, _request: requests.ModelRequest) -> _Script:
@@ -392,12 +348,8 @@ def _todo(rest: str, _request: requests.ModelRequest) -> _Script:
     return _call("todo_write", json.dumps({"todos": [task]}, ensure_ascii=False))
 
 
-def _split(rest: str, request: requests.ModelRequest) -> _Script:
-    return _sub_agents("sub_agent", orders(rest, _is_told, _types(request)))
-
-
-def _spawn(rest: str, request: requests.ModelRequest) -> _Script:
-    return _sub_agents("sub_agent_spawn", orders(rest, _is_told, _types(request)))
+def _split(tool: str, rest: str, request: requests.ModelRequest) -> _Script:
+    return _sub_agents(tool, orders(rest, _is_told, _types(request)))
 
 
 def _is_told(task: str) -> bool:
@@ -456,11 +408,11 @@ _BEHAVIOURS: Final[Mapping[str, Callable[[str, requests.ModelRequest], _Script]]
     "slow": _slow,
     "fail": _fail,
     "tool": _tool,
-    "remember": _remember,
-    "recall": _recall,
+    "remember": partial(_memory, "remember", "fact"),
+    "recall": partial(_memory, "recall", "query"),
     "todo": _todo,
-    "split": _split,
-    "spawn": _spawn,
+    "split": partial(_split, "sub_agent"),
+    "spawn": partial(_split, "sub_agent_spawn"),
     "orchestrate": _orchestrate,
     **dict.fromkeys(WORDS, _help),
 }

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import tomllib
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
+from importlib import resources
 from itertools import groupby
 from typing import Final
 from zoneinfo import ZoneInfo
@@ -125,7 +127,7 @@ def _lost(call_id: str, entry: Entry) -> Entry:
 
 # How a message sounds, as one hint for the model. Pure (agent.md section 3).
 #
-# Whole words only: "hello" is not "hell", "planet" is not "plan". Words and phrases are in the table below, for
+# Whole words only: "hello" is not "hell", "planet" is not "plan". Words and phrases are in `tone.toml`, for
 # several languages; scripts that do not part their words are searched as they are.
 
 
@@ -149,93 +151,7 @@ TONE_HINTS: Final[Mapping[Tone, CleanText]] = {
     Tone.BRAINSTORMING: literal_text("The person is thinking aloud. Offer several different ideas before judging any."),
 }
 
-_FRUSTRATED_WORDS: Final = """
-    hell | damn | dammit | damnit | wtf | ffs | ugh+ | a+rgh+ | grr+ | frustrated | frustrating | annoyed | annoying
-    ridiculous | useless | infuriating | maddening | fed up | sick of | tired of this | hate this | hate it when
-    waste of time | nothing works | not again | give up | giving up | drives? me (?:crazy|mad|nuts)
-    still (?:broken|failing|fails|not working|doesn't work|does not work|the same)
-    keeps? (?:failing|crashing|breaking)
-    (?:third|fourth|fifth|tenth|hundredth) time | why (?:won't|can't) (?:it|this) just
-    verdammt\\w* | scheiße | scheiss\\w* | frustriert | frustrierend | nervt | nervig | genervt | zum kotzen
-    i (?:already )?told you | told you \\w+ times | how many times | not what i (?:asked|meant|wanted) | on my nerves
-    you ignored
-    habe? (?:ich )?doch (?:schon )?gesagt | wie oft noch | schon wieder | immer noch nicht | nichts funktioniert
-    ich geb\\w* auf | bescheuert
-    toujours pas ça | m'agace | pénible | je t'ai (?:déjà )?(?:dit|demandé) | combien de fois | merde | putain
-    énervant | énervée? | frustrée? | frustrant | ras le bol | j'en ai marre | n'importe quoi
-    otra vez lo mismo | ya te (?:he dicho|dije) | te dije | mierda | joder | frustrad[oa] | frustrante | hart[oa] de
-    maldit[oa] | estoy hart[oa]
-    porra | irritante | não aguento | cazzo | accidenti | maledett[oa] | non ne posso più | frustrat[oa]
-    сколько раз | я же (?:просил[аи]?|говорил[аи]?|сказал[аи]?) | чёрт | черт | блин | бесит | достал[оаи]?
-    надоел[оаи]? | задолбал\\w* | опять не | сколько можно
-    kurwa | wkurza\\w* | lanet | yeter artık | sinir bozucu
-"""
-_FRUSTRATED_SIGNS: Final = (
-    "气死|烦死|我(?:要|快要|快|都|真的)?崩溃|受够了|该死|又错了|真是服了|说过好几遍|说了多少遍|老是不听|"
-    "イライラ|うんざり|ムカつく|いい加減にして|짜증|미치겠|열받"
-)
-
-_ERROR_WORDS: Final = """
-    errors? | exceptions? | traceback | stack ?trace | crash(?:es|ed|ing)? | bugs? | buggy | fail(?:s|ed|ing|ures?|ure)?
-    broken | doesn't work | does not work | don't work | isn't working | is not working | not working | won't start
-    stopped working | segfault | segmentation fault | kernel panic | core dumped | timed out | exit code [1-9]\\d*
-    (?:http|status|error|returns?|gives? me|get|getting) [45]\\d\\d | [45]\\d\\d error | exits? with | bad gateway
-    deadlock\\w* | hangs | freezes | undefined | race conditions? | memory leaks? | (?:access|permission) denied
-    won't (?:open|load|run|compile|connect|work) | (?:can't|cannot) connect | rejected | fires twice | loops forever
-    stopped \\w+ing | blank page | loads blank | unexpected (?:token|end|identifier) | null instead
-    fehler | fehlermeldung | fehlgeschlagen | absturz | abgestürzt | stürzt ab | kaputt | funktioniert (?:\\w+ )?nicht
-    geht nicht | klappt nicht | (?:lädt|geht|startet|läuft|reagiert)\\b.{0,30} nicht mehr | meckert | läuft nicht
-    hängt sich auf | endlosschleife\\w* | endlos | abgelehnt | scheiter[nt]\\w*
-    stürz(?:t|en)\\b.{0,40}\\bab | schläg(?:t|en)\\b.{0,40}\\bfehl | verliert\\b.{0,30}\\b(?:nachrichten|daten)
-    (?:startet|lädt|kompiliert|antwortet|findet\\b.{0,30}) nicht | verklemmung\\w* | speicherleck\\w*
-    page blanche | est faux | time-?out | erreurs? | plantage | plante | plantent | échec | échoue | échouent | échoué
-    fuites? de mémoire | interblocage
-    ne (?:marche|fonctionne|démarre|compile|charge|répond|renvoie|s'ouvre) (?:pas|plus|rien)
-    errore?s? | error[ei] | falla | fallan | fallando | fallo | falló | roto | rota | interbloqueo
-    condición de carrera
-    no (?:funciona|devuelve|termina|arranca|carga|abre|responde|compila|conecta) | fuga de memoria
-    no hace nada | colgad[oa] | me da (?:null|undefined)
-    se (?:cierra|cuelga|bloquea|congela|cae) (?:sol[oa]|al|cuando|cada)
-    erros? | falhou | falha | quebrad[oa] | não funciona | não está funcionando | non funziona | guasto
-    пуст\\w+ страниц\\w* | приходит null | зависает | виснет | падают | вылетают | бесконечн\\w+ цикл
-    цикл бесконечн\\w* | взаимоблокировк\\w* | утечк\\w+ памяти
-    не (?:видит|запускается|открывается|загружается|находит|отвечает|подключается|компилируется|собирается)
-    ошибк[аиуе] | ошибкой | ошибок | сбой | упал[оаи]? | падает | вылетает | не работает | сломал(?:ся|ось|ась|ись)
-    исключение
-    błąd | błędy | nie działa | hata | çalışmıyor
-"""
-_ERROR_SIGNS: Final = (
-    "报错|错误|出错|异常|失败|崩溃|不工作|没反应|溢出|死锁|连接不上|连不上|"
-    "打不开|卡死|闪退|不动了|一片空白|是null|返回\\s?[45]\\d\\d|[Aa]ccess denied|"
-    "エラー|例外|失敗|落ちる|動かない|動きません|오류|에러|실패|안 돼|안돼"
-)
 _ERROR_NAMES: Final = re.compile(r"(?<!\w)[A-Z]\w*(?:Error|Exception)(?!\w)")
-
-_NO_FAILURE: Final = """
-    standard errors? | error (?:bars?|rates?) | margins? of error | trial and error | type (?:i|ii|1|2) errors?
-    crash courses?
-    (?:error|exception) handling | with the exception of | without exception | bug bount(?:y|ies)
-    error(?:es)? est[aá]ndar | error típico | margen de error | manejo de errores
-    erreurs?[ -]types? | marge d'erreur | gestion des erreurs
-    стандартн\\w+ ошиб\\w+ | ошибк\\w+ (?:среднего|выборки) | обработк\\w+ (?:ошибок|исключений)
-"""
-"""Terms with a word for a failure in them, which report none."""
-_NO_FAILURE_SIGNS: Final = "标准错误|错误处理|异常处理|例外処理|エラー処理|예외 처리"
-
-_BRAINSTORMING_WORDS: Final = """
-    brainstorm(?:ing)? | ideas? | what if (?:we|i|you|they|there) | pros and cons | think (?:aloud|out loud|through)
-    how might we | let's (?:think|plan|imagine|explore) | imagine (?:if|that|we) | explore (?:ideas|options|ways)
-    (?:any|some|your) (?:suggestions|alternatives) | suggestions for | what are (?:my|our) options | inspire me
-    ideen? | was wäre,? wenn | lass uns (?:überlegen|planen) | vorschläge für | hast du vorschläge
-    idées? | et si on | imaginons | quelques pistes | des propositions (?:de|pour)
-    ideas? | qué tal si | y si hacemos | imagina que | qué opciones tenemos | sugerencias para | lluvia de ideas
-    ideias? | sugestões (?:de|para) | idee | suggerimenti per | immagina che
-    идея | идеи | идей | а что если | что если | предложи варианты | придума\\w* | мозговой штурм
-    pomysł\\w* | a co jeśli | fikir | fikirler | önerileri\\w* | ya şöyle
-"""
-_BRAINSTORMING_SIGNS: Final = (
-    "头脑风暴|点子|出主意|有什么想法|如果我们|想几个|有什么建议|アイデア|案を|提案|ブレスト|아이디어|제안"
-)
 
 
 def tone_of(text: str) -> Tone:
@@ -258,17 +174,21 @@ def _beginning(text: str) -> str:
     return unicodedata.normalize("NFC", text[: limits.TONE_CHARS_MAX]).replace("’", "'")
 
 
-def _compiled(words: str, signs: str) -> re.Pattern[str]:
+_WORDS: Final[Mapping[str, Mapping[str, Sequence[str]]]] = tomllib.loads(
+    resources.files(__package__).joinpath("tone.toml").read_text("utf-8")
+)
+
+
+def _compiled(tone: str) -> re.Pattern[str]:
     """Compile a pattern of whole words in any case, or signs anywhere. A hyphen or an apostrophe is part of a word."""
-    phrases = [phrase.strip() for line in words.strip().splitlines() for phrase in line.split(" | ")]
-    spaced = "|".join(phrases).replace(" ", r"\s+")
-    return re.compile(rf"(?<![\w'-])(?:{spaced})(?![\w'-])|(?:{signs})", re.IGNORECASE)
+    spaced, unspaced = "|".join(_WORDS[tone]["spaced"]).replace(" ", r"\s+"), "|".join(_WORDS[tone]["unspaced"])
+    return re.compile(rf"(?<![\w'-])(?:{spaced})(?![\w'-])|(?:{unspaced})", re.IGNORECASE)
 
 
-_FRUSTRATED: Final = _compiled(_FRUSTRATED_WORDS, _FRUSTRATED_SIGNS)
-_ERROR: Final = _compiled(_ERROR_WORDS, _ERROR_SIGNS)
-_TERMS: Final = _compiled(_NO_FAILURE, _NO_FAILURE_SIGNS)
-_BRAINSTORMING: Final = _compiled(_BRAINSTORMING_WORDS, _BRAINSTORMING_SIGNS)
+_FRUSTRATED: Final = _compiled("frustrated")
+_ERROR: Final = _compiled("error")
+_TERMS: Final = _compiled("no_failure")
+_BRAINSTORMING: Final = _compiled("brainstorming")
 
 
 # The model's view of a session: which part of the transcript, in which form. Pure.
