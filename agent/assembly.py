@@ -8,13 +8,14 @@ import os
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, nullcontext
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from platform import python_version, system
 from typing import Final
 
-from agent.concurrency import BackgroundTasks, Wakeup, run_aside
+from agent.concurrency import BackgroundTasks, Wakeup, alongside, run_aside
 from agent.engine import AfterTurn, Engine
 from agent.features import sessions
 from agent.features.access import AdminNotices, People, access_commands, showing_access
@@ -32,10 +33,9 @@ from agent.features.titles import Titler
 from agent.features.usage import Allowances, Meter, limits_command, queue_command, usage_commands
 from agent.features.voice import Voice
 from agent.limits import LAST_WORDS_S
-from agent.model_clients import ModelClients, WorkspaceGallery, model_clients
+from agent.model_clients import ModelClients, gallery_of, model_clients
 from agent.models.catalog import ModelEndpoint
-from agent.models.client import ModelClient, ModelHealth
-from agent.models.metering import Gate
+from agent.models.client import ModelClient
 from agent.models.requests import Embedder, Gallery
 from agent.models.selection import Models, prices_of
 from agent.prompts.skills import skill_tools
@@ -51,10 +51,10 @@ from agent.runtime.steps import Steps
 from agent.runtime.turn import HOOK_POINTS, ConversationRunner, TurnRunner
 from agent.runtime.window import TurnWindows
 from agent.runtime.worker import DeadLetters, Worker
-from agent.subagents.orchestration import Delegation, PlanSubAgents, open_subagents
+from agent.subagents.orchestration import Delegation, open_subagents, write_plan
 from agent.subagents.parent import ParentServices
 from agent.subagents.runs import Dispatcher, SubagentStopper
-from agent.subagents.status import StatusLines, TracingWatch
+from agent.subagents.status import StatusLines
 from agent.subagents.tools import answers_of
 from agent.subagents.wakes import SessionWaker
 from agent.texts import PricesOf
@@ -140,13 +140,13 @@ async def assembled(
             beside=(
                 parts.firing.serve,
                 parts.waking.watch,
-                partial(clients.health.report_forever, bus.operator),
+                partial(clients.client.health.report_forever, bus.operator),
                 *delegation.beside,
             ),
             lasting=delegation.lasting,
         )
         await parts.beside.finish(timeout_s=LAST_WORDS_S)
-        await clients.health.report(bus.operator)
+        await clients.client.health.report(bus.operator)
 
 
 def control_lane(
@@ -195,34 +195,27 @@ def access_service(
     return AccessService(store.access, bus.access, bus.deliveries, settings.access.policy, scrubber.scrub, clock)
 
 
+@dataclass(eq=False, repr=False)
 class _Parts:
     """The things that several parts of one agent process share, and the builders of the larger parts."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        bus: RedisBus,
-        store: Store,
-        clients: ModelClients,
-        scrubber: Scrubber,
-        clock: Clock,
-        spans: SpanSink,
-    ) -> None:
-        self._hears = clients.transcriptions is not None
-        self._endpoint_of = clients.endpoint_of
-        self._health = clients.health
-        self._settings = settings
-        self._bus = bus
-        self._store = store
-        self._scrubber = scrubber
-        self._clock = clock
-        self._spans = spans
+    _settings: Settings
+    _bus: RedisBus
+    _store: Store
+    _clients: ModelClients
+    _scrubber: Scrubber
+    _clock: Clock
+    _spans: SpanSink
+
+    def __post_init__(self) -> None:
+        settings, bus, store, clients = self._settings, self._bus, self._store, self._clients
+        scrubber, clock, spans = self._scrubber, self._clock, self._spans
         self.events = WebhookEvents(settings.webhooks)
         self._commits = Commits(scrubber, clock, self.events)
         self.people = _people(settings, bus, store, clock)
         self._allowances = Allowances(self.people, settings.limits)
         self.meter = Meter(store.spending, self._allowances, clock)
-        self.client = clients.client(gate=self.meter, spans=spans, clock=clock)
+        self.client = replace(clients.client, gate=self.meter, spans=spans, clock=clock)
         self.models = Models(self.client, settings)
         self._voice = Voice(self.client, settings.agent.speech_model, settings.agent.speech_voice, clock)
         embedder = self._embedder(clients.embedding_model) if clients.embedding_model else None
@@ -266,7 +259,7 @@ class _Parts:
         )
 
     def _embedder(self, name: str) -> Embedder:
-        return ChargedEmbedder(self.client, name, self._store, self._clock, space=self._endpoint_of(name).model)
+        return ChargedEmbedder(self.client, name, self._store, self._clock, space=self._clients.endpoint_of(name).model)
 
     def open_tools(self) -> AbstractAsyncContextManager[ToolRegistry]:
         """Open all tools that the model may use, except those that need sub-agents, which use these tools
@@ -302,21 +295,22 @@ class _Parts:
             models=self.models,
             people=self.people,
             store=self._store,
-            watch=TracingWatch(self._status, self._spans),
+            watch=self._status,
+            spans=self._spans,
             ring=self._ends.ring,
             own_types=self._own.sub_types.read,
         )
 
     def planning(self, dispatcher: Dispatcher) -> Planning:
         """Build the planner, which is a sub-agent whose calls are charged as planning."""
-        planner = Planner(PlanSubAgents(dispatcher), self._scrubber, self._clock)
+        planner = Planner(partial(write_plan, dispatcher), self._scrubber, self._clock)
         return Planning(planner, self._approvals, self._store, self._scrubber, self._clock)
 
     def _attachment_intake(self) -> AttachmentIntake:
         """Build the intake of a turn's files."""
         settings, store, scrubber, clock = self._settings, self._store, self._scrubber, self._clock
         ears = eyes = None
-        if self._hears and settings.agent.transcription_model:
+        if self.client.transcriptions is not None and settings.agent.transcription_model:
             ears = Transcriber(self.client, settings.agent.transcription_model, store, scrubber, clock)
         if settings.agent.vision_model:
             eyes = ImageDescriber(self.client, settings.agent.vision_model, store, scrubber, clock)
@@ -368,13 +362,11 @@ class _Parts:
         engine = _engine(
             settings.agent,
             self.client,
-            self._endpoint_of,
-            self.meter,
-            self._health,
+            self._clients.endpoint_of,
             tools,
             self._scrubber,
             self._clock,
-            WorkspaceGallery(Workspaces(settings.data_dir / WORKSPACES)),
+            gallery_of(Workspaces(settings.data_dir / WORKSPACES)),
         )
         conversations = ConversationRunner(
             models=self.models,
@@ -399,7 +391,9 @@ class _Parts:
             scrubber=self._scrubber,
             clock=self._clock,
             voice=self._voice,
-            hooks=load_hooks(settings.plugins.enabled, HOOK_POINTS, partial(self._health.tally.add, HOOK_FAILURES)),
+            hooks=load_hooks(
+                settings.plugins.enabled, HOOK_POINTS, partial(self.client.health.tally.add, HOOK_FAILURES)
+            ),
         )
 
     def _commands(self, planning: Planning) -> tuple[CommandRow, ...]:
@@ -440,7 +434,7 @@ class _Parts:
 
     def catching_up(self) -> AbstractAsyncContextManager[None]:
         """Start what memory has to go through since the last process ended."""
-        return self._consolidation.catching_up() if self._settings.memory.enabled else nullcontext()
+        return alongside(self._consolidation.go_through(None)) if self._settings.memory.enabled else nullcontext()
 
     def _afterwards(self) -> tuple[AfterTurn, ...]:
         """List the steps that follow each turn, when its answer is on its way, one after the other: the longest come
@@ -448,7 +442,7 @@ class _Parts:
         return (
             wakes_waiting_turns(self._ends.ring),
             tracing_turns(self._spans),
-            counting_turns(self._health.tally),
+            counting_turns(self.client.health.tally),
             naming_people(self._bus.operator),
             *((self._memory.count_uses, self._consolidation.after) if self._settings.memory.enabled else ()),
         )
@@ -464,8 +458,6 @@ def _engine(
     settings: AgentSettings,
     client: ModelClient,
     endpoint_of: Callable[[str], ModelEndpoint],
-    gate: Gate,
-    health: ModelHealth,
     tools: ToolRegistry,
     scrubber: Scrubber,
     clock: Clock,
@@ -491,11 +483,8 @@ def _engine(
         scrubber,
         clock,
         otherwise=steps,
-        gate=gate,
-        health=health,
         gallery=gallery,
         rounds_max=settings.tool_rounds_max,
-        fallbacks=settings.fallback_models,
         endpoint_of=endpoint_of,
     )
 
@@ -511,7 +500,7 @@ async def serve(settings: Settings, scrubber: Scrubber, stopping: asyncio.Event)
     async with contextlib.AsyncExitStack() as stack:
         spans = stack.enter_context(open_spans(settings.telemetry, role="agent"))
         clients = model_clients(settings)
-        stack.push_async_callback(clients.provider.close)
+        stack.push_async_callback(clients.client.close)
         store = open_store(database_url(settings), clock)
         stack.push_async_callback(store.close)
         await store.check_schema()
@@ -529,7 +518,7 @@ async def serve(settings: Settings, scrubber: Scrubber, stopping: asyncio.Event)
         async with asyncio.TaskGroup() as group:
             beside = [
                 group.create_task(
-                    Relay(worker_id, bus.deliveries, store, clock, spans, clients.health.tally).relay_receipts()
+                    Relay(worker_id, bus.deliveries, store, clock, spans, clients.client.health.tally).relay_receipts()
                 ),
                 group.create_task(FileServer(bus.files, store).serve()),
                 group.create_task(showing_access(keeper, bus.keep_named)),
@@ -573,7 +562,7 @@ async def _serve_control(
                 store=store,
                 scrubber=scrubber,
                 clock=clock,
-                prices_of=partial(prices_of, clients.provider, settings),
+                prices_of=partial(prices_of, clients.client, settings),
             )
             group.create_task(lane.serve())
 

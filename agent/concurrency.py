@@ -46,6 +46,24 @@ class BackgroundTasks:
             _log.error("background.failed", exc_info=error)
 
 
+@asynccontextmanager
+async def alongside(work: Coroutine[Any, Any, object]) -> AsyncIterator[None]:
+    """Run `work` beside the block; at the end of the block it is cancelled, and waited for."""
+    running = asyncio.create_task(work)
+    try:
+        yield
+    finally:
+        running.cancel()
+        await asyncio.wait([running])
+
+
+async def wait_at_most(event: asyncio.Event, limit_s: float) -> None:
+    """Return when the event is set, at the latest after `limit_s`."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(limit_s):
+            await event.wait()
+
+
 # Time limits that stand still while a person is asked.
 #
 # A turn, and within it a tool, may take only so long; a person who is asked may take a quarter of an hour, and that
@@ -257,11 +275,7 @@ class Wakeup:
 
     async def wait(self, timeout_s: float) -> None:
         """Return when it rings, at the latest after `timeout_s`."""
-        try:
-            async with asyncio.timeout(timeout_s):
-                await self._rung.wait()
-        except TimeoutError:
-            return
+        await wait_at_most(self._rung, timeout_s)
         self._rung.clear()
 
 

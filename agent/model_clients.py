@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,33 +15,25 @@ from agent.models.catalog import ModelCatalog, ModelEndpoint, ModelEndpoints
 from agent.models.client import ModelClient, ModelHealth
 from agent.models.demo import PREFIX, ScriptedClient
 from agent.models.litellm import LitellmClient
-from agent.models.metering import Gate
 from agent.models.selection import check_models, embedding_model, named_models, utility_model
-from agent.tools.files.workspace import WorkspaceLookup, Workspaces
-from gateway.clock import SystemClock
+from agent.tools.files.workspace import Workspaces
 from gateway.config import Settings
 from gateway.contracts.errors import ToolError
 from gateway.contracts.ids import MODEL_AWAY, WORKSPACES, SessionKey
-from gateway.contracts.ports import Clock, SpanSink
 
 # The images of conversations, as the model client asks for them.
 
 
-class WorkspaceGallery:
-    """`agent.models.requests.Gallery` over the workspaces: a conversation sees only its own images."""
+def gallery_of(workspaces: Workspaces) -> requests.Gallery:
+    """Build the gallery over the workspaces: a conversation sees only its own images."""
 
-    def __init__(self, workspaces: WorkspaceLookup) -> None:
-        self._workspaces = workspaces
-
-    async def bytes_of(self, key: SessionKey, path: str) -> bytes | None:
-        """Return an image of the conversation, as long as it is there."""
-        return await asyncio.to_thread(self._read, key, path)
-
-    def _read(self, key: SessionKey, path: str) -> bytes | None:
+    async def read(key: SessionKey, path: str) -> bytes | None:
         try:
-            return self._workspaces.of(key).read(path, bytes_max=IMAGE_BYTES_MAX)
+            return await asyncio.to_thread(lambda: workspaces.of(key).read(path, bytes_max=IMAGE_BYTES_MAX))
         except ToolError:
             return None
+
+    return read
 
 
 # Every model by its name: the demo models are scripted, all others are litellm's.
@@ -79,42 +71,21 @@ class ModelRouter:
 
 @dataclass(frozen=True, slots=True)
 class ModelClients:
-    """The clients of models, embeddings, transcriptions and speech; None where there is none. `embedding_model` is the
-    name of the model that embeds. `warm_up` loads what the first call would have to wait for; None where every model
-    is a demo."""
+    """The way to all models: a client that charges nothing yet, and the endpoint behind each name. `embedding_model` is
+    the name of the model that embeds. `warm_up` loads what the first call would have to wait for; None where every
+    model is a demo."""
 
-    provider: requests.ModelProvider
-    embeddings: requests.EmbeddingModel | None
-    transcriptions: requests.TranscriptionModel | None
+    client: ModelClient
     endpoint_of: Callable[[str], ModelEndpoint] = ModelEndpoint
-    health: ModelHealth = field(default_factory=ModelHealth)
-    fallbacks: tuple[str, ...] = ()
     warm_up: Callable[[], Coroutine[Any, Any, None]] | None = None
     embedding_model: str = ""
-    speech: requests.SpeechModel | None = None
-
-    def client(
-        self, *, gate: Gate | None = None, spans: SpanSink | None = None, clock: Clock | None = None
-    ) -> ModelClient:
-        """Make the client of a process."""
-        return ModelClient(
-            self.provider,
-            embeddings=self.embeddings,
-            transcriptions=self.transcriptions,
-            speech=self.speech,
-            fallbacks=self.fallbacks,
-            gate=gate,
-            health=self.health,
-            spans=spans,
-            clock=clock or SystemClock(),
-        )
 
 
 def model_clients(settings: Settings) -> ModelClients:
     """Make the way to all models. Raises `ConfigError` for a name nobody can call, or a key that cannot be read."""
     agent, catalog = settings.agent, ModelCatalog()
     endpoint_of = ModelEndpoints(settings, catalog).of
-    gallery = WorkspaceGallery(Workspaces(settings.data_dir / WORKSPACES))
+    gallery = gallery_of(Workspaces(settings.data_dir / WORKSPACES))
     sees = {} if agent.sees_images is None else {agent.model: agent.sees_images}
     litellm = LitellmClient(catalog, endpoint_of, gallery=gallery, sees=sees)
     named = {name for names in named_models(settings).values() for name in names}
@@ -128,14 +99,13 @@ def model_clients(settings: Settings) -> ModelClients:
     for name in called:
         litellm.facts(name)
     catalog.release()
-    return ModelClients(
+    client = ModelClient(
         provider,
-        litellm if embeds else None,
-        litellm if agent.transcription_model else None,
-        endpoint_of,
-        health,
-        agent.fallback_models,
-        partial(litellm.warm_up, called, is_own_way=is_own_way) if called else None,
-        embeds,
-        litellm if agent.speech_model else None,
+        embeddings=litellm if embeds else None,
+        transcriptions=litellm if agent.transcription_model else None,
+        speech=litellm if agent.speech_model else None,
+        fallbacks=agent.fallback_models,
+        health=health,
     )
+    warm_up = partial(litellm.warm_up, called, is_own_way=is_own_way) if called else None
+    return ModelClients(client, endpoint_of, warm_up, embeds)

@@ -127,7 +127,7 @@ async def _tried_all(settings: Settings, scrubber: Scrubber) -> str:
 def _client(settings: Settings) -> ModelClient:
     """Make a client as the agent's, but with nothing to fall back on."""
     alone = settings.agent.model_copy(update={"fallback_models": ()})
-    return model_clients(settings.model_copy(update={"agent": alone})).client()
+    return model_clients(settings.model_copy(update={"agent": alone})).client
 
 
 async def _what_is_wrong(client: ModelClient, settings: Settings, model: str, embeds: str) -> tuple[str, str]:

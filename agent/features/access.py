@@ -44,7 +44,7 @@ from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import InboundMessage, Reply, ReplyKind
 from gateway.contracts.ports import Clock, ModelFault, ModelTrouble
 from gateway.contracts.sessions import Grant, GrantRole
-from gateway.i18n import Words, sentence, words_for
+from gateway.i18n import Words, language_of, sentence, words_for
 from gateway.limits import PAIRING_TTL_S, PROJECTION_LOOK_S
 from gateway.retry import retry_until_available
 from gateway.scrub import Scrubber
@@ -153,6 +153,17 @@ class People:
             self._noted[chat] = realm
         known = realm or self._noted.get(chat, "") or await retry_until_available(lambda: self._book.realm_of(chat))
         return levels_of(channel, known, place)
+
+
+async def words_of_author(message: InboundMessage, store: Store) -> Words:
+    """Return the texts in the language of the author; where that is unknown, of the person who speaks on the lane."""
+    language = language_of(message)
+    return Words(language) if language is not None else await _words_on(message.key, store)
+
+
+async def _words_on(lane: SessionKey, store: Store) -> Words:
+    session = await store.sessions.current(lane)
+    return words_for(session.language if session is not None else "")
 
 
 _PRIVATELY: Final = sentence("That names people: ask me in a direct message.")
@@ -492,7 +503,7 @@ class AdminNotices:
         return [who for who in people if self.settings.policy.role_of(who, granted.get(who)) is GrantRole.ADMIN]
 
     async def _tell_of_stranger(self, admin: SessionKey, pairing: Pairing) -> None:
-        words = await self._words_of(admin)
+        words = await _words_on(admin, self.store)
         text = words.say(
             "Somebody asks to be let in: **{name}** (`{person}`). `/pair {code}` lets in, `/pair deny {code}` refuses.",
             name=plain_name(pairing.name, words),
@@ -506,13 +517,9 @@ class AdminNotices:
         await self._tell(admin, f"pairing:{pairing.code}", text, words, offers)
 
     async def _tell_of_model(self, admin: SessionKey, notice: str, trouble: ModelTrouble) -> None:
-        words = await self._words_of(admin)
+        words = await _words_on(admin, self.store)
         text = words.say(_FAULTS[trouble.fault], model=trouble.model, provider=trouble.provider)
         await self._tell(admin, notice, text, words)
-
-    async def _words_of(self, admin: SessionKey) -> Words:
-        session = await self.store.sessions.current(admin)
-        return words_for(session.language if session is not None else "")
 
     async def _tell(
         self, admin: SessionKey, notice: str, text: str, words: Words, offers: Sequence[Offer] = ()

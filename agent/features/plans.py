@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from hashlib import sha256
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import structlog
 from jsonschema import Draft202012Validator
@@ -162,7 +162,7 @@ def _line(text: str) -> str:
 
 # Plans: written by a sub-agent that looks and does nothing, approved by a person, worked off as a task list.
 #
-# Who writes a plan is somebody else's affair (`Delegates`). What follows one is the same for /plan and for the
+# Who writes a plan is somebody else's affair (`WritePlan`). What follows one is the same for /plan and for the
 # model's own call: it is shown, somebody answers, and an approved one becomes the task list.
 
 
@@ -199,29 +199,26 @@ class Proposal:
         return self.verdict is ApprovalOutcome.APPROVED
 
 
-class Delegates(Protocol):
-    """Has plans written."""
-
-    async def written(self, context: ToolContext, task: CleanText) -> CleanText:
-        """Have a planner answer `task`. Raises `NoPlan` and `StoreUnavailable`; cancelling ends it."""
+WritePlan = Callable[[ToolContext, CleanText], Awaitable[CleanText]]
+"""Has a planner answer a task. Raises `NoPlan` and `StoreUnavailable`; cancelling ends it."""
 
 
+@dataclass(eq=False, repr=False)
 class Planner:
     """Makes plans. Every model call is charged to the key it plans for."""
 
-    def __init__(self, delegates: Delegates, scrubber: Scrubber, clock: Clock) -> None:
-        self._delegates = delegates
-        self._scrubber = scrubber
-        self._clock = clock
+    write: WritePlan
+    scrubber: Scrubber
+    clock: Clock
 
     async def make(self, context: ToolContext, task: CleanText) -> PlanDocument:
-        """Make a plan for `task`. A planner is told once what is wrong with its plan. Raises as `Delegates.written`."""
-        answer = await self._delegates.written(context, task)
+        """Make a plan for `task`. A planner is told once what is wrong with its plan. Raises as `WritePlan`."""
+        answer = await self.write(context, task)
         try:
             return read_plan(answer)
         except BadPlan as bad:
             _log.info("plan.refused", problems=len(bad.problems))
-            answer = await self._delegates.written(context, self._corrected(context, task, answer, bad))
+            answer = await self.write(context, self._corrected(context, task, answer, bad))
         try:
             return read_plan(answer)
         except BadPlan as bad:
@@ -230,26 +227,26 @@ class Planner:
 
     def _corrected(self, context: ToolContext, task: CleanText, answer: CleanText, bad: BadPlan) -> CleanText:
         listed = "\n".join(f"- {problem}" for problem in bad.problems)
-        clean = self._scrubber.for_chat(str(context.key)).scrub
+        clean = self.scrubber.for_chat(str(context.key)).scrub
         return joined(
             task,
             literal_text("You have answered this before:"),
-            clean(framed(clipped(answer, limits.PLAN_ANSWER_CHARS_MAX), self._clock.code(limits.FRAME_CHARS))),
+            clean(framed(clipped(answer, limits.PLAN_ANSWER_CHARS_MAX), self.clock.code(limits.FRAME_CHARS))),
             clean(f"That is no plan I can use:\n\n{listed}"),
             literal_text("Look again only where you have to, and write the whole JSON object."),
             by="\n\n",
         )
 
 
+@dataclass(eq=False, repr=False)
 class Planning:
     """From a task to a plan that somebody has approved or not."""
 
-    def __init__(self, planner: Planner, approvals: Approvals, store: Store, scrubber: Scrubber, clock: Clock) -> None:
-        self._planner = planner
-        self._approvals = approvals
-        self._store = store
-        self._scrubber = scrubber
-        self._clock = clock
+    planner: Planner
+    approvals: Approvals
+    store: Store
+    scrubber: Scrubber
+    clock: Clock
 
     async def propose(self, context: ToolContext, task: CleanText) -> Proposal:
         """Make a plan, show it, ask. Approved, its steps are the task list of the owner; else nothing has happened.
@@ -257,15 +254,15 @@ class Planning:
         Raises as `Planner.make`, and `NoPlan` where nobody could approve one."""
         if context.address is None:
             raise NoPlan(lambda words: words.say("nobody is present to approve a plan"))
-        plan = await self._planner.make(context, task)
-        clean, words = self._scrubber.for_chat(str(context.key)).scrub, words_for(context.language)
+        plan = await self.planner.make(context, task)
+        clean, words = self.scrubber.for_chat(str(context.key)).scrub, words_for(context.language)
         text = clean(visible(plan_text(plan, words)))
         asked = words.count(
             "May I work through this plan of {count} step?",
             "May I work through this plan of {count} steps?",
             len(plan.steps),
         )
-        verdict = await self._approvals.ask(
+        verdict = await self.approvals.ask(
             ApprovalRequest(
                 key=context.key,
                 turn_id=context.turn_id,
@@ -279,8 +276,8 @@ class Planning:
         )
         _log.info("plan.asked", steps=len(plan.steps), verdict=verdict.value)
         if verdict is ApprovalOutcome.APPROVED:
-            await self._store.transcript.replace_todos(context.key, _todos(plan, clean))
-        return Proposal(plan, verdict, clean(told_text(text, verdict, self._clock.code(limits.FRAME_CHARS))))
+            await self.store.transcript.replace_todos(context.key, _todos(plan, clean))
+        return Proposal(plan, verdict, clean(told_text(text, verdict, self.clock.code(limits.FRAME_CHARS))))
 
 
 def _todos(plan: PlanDocument, clean: Callable[[str], CleanText]) -> Sequence[Todo]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Final
 
 import structlog
@@ -50,42 +51,41 @@ def spoken(answer: str) -> str:
     return said or "\n".join(lines)[: limits.SPEECH_CHARS_MAX]
 
 
+@dataclass(eq=False, repr=False)
 class Voice:
-    """Speaks the answers of those conversations that want it."""
+    """Speaks the answers of those conversations that want it; without a `model` none."""
 
-    def __init__(self, client: ModelClient, model: str, voice: str, clock: Clock) -> None:
-        """Without a `model` nothing is spoken."""
-        self._client = client
-        self._model = model
-        self._voice = voice
-        self._clock = clock
+    client: ModelClient
+    model: str
+    voice: str
+    clock: Clock
 
     async def speak(self, turn: Turn) -> None:
         """Put a recording of the answer among the files of the turn, where its conversation wants that. The answer goes
         out without one where the model fails, or where nothing of it can be said."""
-        text = spoken(turn.answer or "") if self._model and turn.session.is_voiced else ""
+        text = spoken(turn.answer or "") if self.model and turn.session.is_voiced else ""
         if not text:
             return
         request = SpeechRequest(
-            self._model,
+            self.model,
             turn.batch.key,
             text,
-            voice=self._voice,
+            voice=self.voice,
             timeout_s=limits.SPEECH_TIMEOUT_S,
             turn_id=turn.batch.turn_id,
             permit=turn.hold.permit,
         )
         try:
-            made = await self._client.speak(request)
+            made = await self.client.speak(request)
             usage = Usage(
                 turn.batch.key,
                 UsagePurpose.SPEECH,
-                self._model,
+                self.model,
                 prompt_tokens=0,
                 completion_tokens=0,
                 cost_usd=made.cost_usd,
                 turn_id=turn.batch.turn_id,
-                created_at_ms=self._clock.now_ms(),
+                created_at_ms=self.clock.now_ms(),
             )
             turn.usage.append(usage)
             content = made.content
@@ -102,7 +102,7 @@ class Voice:
 
         async def voice(asked: CommandRequest) -> CommandReply | str:
             words, wanted = asked.words, asked.argument.strip().lower()
-            if not self._model:
+            if not self.model:
                 return words.say("I have no voice here: the operator has set up no speech model.")
             is_on = _SWITCH.get(wanted, asked.session.is_voiced)
             spoken_too = words.say("My answers here are written and spoken. `/voice off` ends that.")

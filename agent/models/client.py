@@ -189,48 +189,40 @@ class ModelClient:
         `ModelError`."""
         if self.embeddings is None:
             raise errors.ModelError("no embedding model is configured")
-        ask = partial(self.embeddings.embed, request)
         return await self._charged(
             request.key,
             metering.embedding_plan(request, self.facts(request.model)),
-            lambda: self._watched(request.model, ask, tries_max=limits.EMBEDDING_TRIES_MAX),
+            partial(self.embeddings.embed, request),
             lambda answer: Amounts(answer.tokens, nano_of(answer.cost_usd)),
+            tries_max=limits.EMBEDDING_TRIES_MAX,
         )
 
     async def transcribe(self, request: requests.TranscriptionRequest) -> requests.TranscriptionAnswer:
         """Return what is said in a recording. No attempt begins without the permit of its request. Raises
         `ModelError`."""
-        transcriptions = self.transcriptions
-        if transcriptions is None:
+        if self.transcriptions is None:
             raise errors.ModelError("no transcription model is configured")
-
-        async def ask() -> requests.TranscriptionAnswer:
-            await request.permit()
-            return await transcriptions.transcribe(request)
-
         return await self._charged(
             request.key,
             metering.transcription_plan(request, self.facts(request.model)),
-            lambda: self._watched(request.model, ask, tries_max=limits.TRANSCRIPTION_TRIES_MAX),
+            partial(self.transcriptions.transcribe, request),
             lambda answer: Amounts(answer.tokens.prompt + answer.tokens.completion, nano_of(answer.cost_usd)),
+            tries_max=limits.TRANSCRIPTION_TRIES_MAX,
+            permit=request.permit,
         )
 
     async def speak(self, request: requests.SpeechRequest) -> requests.SpeechAnswer:
         """Return a recording of the text. No attempt begins without the permit of its request. Raises `ModelError` and
         `BudgetSpent`."""
-        speech = self.speech
-        if speech is None:
+        if self.speech is None:
             raise errors.ModelError("no speech model is configured")
-
-        async def ask() -> requests.SpeechAnswer:
-            await request.permit()
-            return await speech.speak(request)
-
         return await self._charged(
             request.key,
             metering.speech_plan(request, self.facts(request.model)),
-            lambda: self._watched(request.model, ask, tries_max=limits.SPEECH_TRIES_MAX),
+            partial(self.speech.speak, request),
             lambda answer: Amounts(0, nano_of(answer.cost_usd)),
+            tries_max=limits.SPEECH_TRIES_MAX,
+            permit=request.permit,
         )
 
     async def _with_fallbacks(self, request: requests.ModelRequest) -> AsyncIterator[requests.ModelEvent]:
@@ -320,14 +312,17 @@ class ModelClient:
         planned: metering.Planned,
         ask: Callable[[], Awaitable[_Answer]],
         cost_of: Callable[[_Answer], Amounts],
+        *,
+        tries_max: int,
+        permit: requests.Permit = requests.always,
     ) -> _Answer:
         """Return an answer that comes all at once, reserved before and settled after. Also raises `BudgetSpent`."""
         ticket = await self.gate.admit(key.owner, lambda: planned) if self.gate else None
         if ticket is None:
-            return await ask()
+            return await self._watched(planned.model, ask, tries_max, permit)
         cost = planned.most
         try:
-            answer = await ask()
+            answer = await self._watched(planned.model, ask, tries_max, permit)
             cost = cost_of(answer)
             await ticket.settle(cost)
             return answer
@@ -337,12 +332,15 @@ class ModelClient:
         finally:
             ticket.settle_soon(cost)
 
-    async def _watched(self, model: str, ask: Callable[[], Awaitable[_Answer]], *, tries_max: int) -> _Answer:
+    async def _watched(
+        self, model: str, ask: Callable[[], Awaitable[_Answer]], tries_max: int, permit: requests.Permit
+    ) -> _Answer:
         """Return what a model answers, asked for `tries_max` times at most; count how it ends."""
         with self.health.watching(model):
             attempt = 1
             while True:
                 try:
+                    await permit()
                     return await ask()
                 except errors.ModelUnavailable as error:
                     wait_s = _wait_s(limits.EMBEDDING_PAUSE_S, error.retry_after_s)

@@ -325,7 +325,7 @@ class LitellmClient:
         if self.gallery is None or not self.facts(request.model).sees:
             return {}
         wanted = {image for message in request.messages for image in message.images}
-        found = {image: await self.gallery.bytes_of(request.key, image.path) for image in wanted}
+        found = {image: await self.gallery(request.key, image.path) for image in wanted}
         return {image: content for image, content in found.items() if content is not None}
 
     async def _load(self, *, is_own_way: bool = False) -> ProviderCalls:

@@ -118,8 +118,7 @@ class MeteredCall:
 def embedding_plan(request: requests.EmbeddingRequest, facts: requests.ModelFacts) -> Planned:
     """Plan a call of an embedding model, which is paid by its texts."""
     most = _amounts(sum(map(estimate_tokens, request.texts)), 0, facts.prices_usd)
-    for_s = request.timeout_s * limits.EMBEDDING_TRIES_MAX + limits.RESERVATION_GRACE_S
-    return Planned(request.model, most, any(facts.prices_usd.values()), for_s)
+    return _planned(request.model, most, facts, request.timeout_s * limits.EMBEDDING_TRIES_MAX)
 
 
 def transcription_plan(request: requests.TranscriptionRequest, facts: requests.ModelFacts) -> Planned:
@@ -130,15 +129,17 @@ def transcription_plan(request: requests.TranscriptionRequest, facts: requests.M
     seconds = size_bytes // limits.SPOKEN_BYTES_PER_S + 1
     by_tokens = _amounts(10 * seconds, 4 * seconds, facts.prices_usd)
     most = Amounts(by_tokens.tokens, by_tokens.nano_usd + nano_of(seconds * facts.prices_usd.get("second", 0.0)))
-    for_s = request.timeout_s * limits.TRANSCRIPTION_TRIES_MAX + limits.RESERVATION_GRACE_S
-    return Planned(request.model, most, any(facts.prices_usd.values()), for_s, turn_id=request.turn_id)
+    return _planned(request.model, most, facts, request.timeout_s * limits.TRANSCRIPTION_TRIES_MAX, request.turn_id)
 
 
 def speech_plan(request: requests.SpeechRequest, facts: requests.ModelFacts) -> Planned:
     """Plan a recording, which is paid by the characters spoken."""
     most = Amounts(0, nano_of(speech_usd(request, facts.prices_usd)))
-    for_s = request.timeout_s * limits.SPEECH_TRIES_MAX + limits.RESERVATION_GRACE_S
-    return Planned(request.model, most, any(facts.prices_usd.values()), for_s, turn_id=request.turn_id)
+    return _planned(request.model, most, facts, request.timeout_s * limits.SPEECH_TRIES_MAX, request.turn_id)
+
+
+def _planned(model: str, most: Amounts, facts: requests.ModelFacts, within_s: float, turn_id: str = "") -> Planned:
+    return Planned(model, most, any(facts.prices_usd.values()), within_s + limits.RESERVATION_GRACE_S, turn_id)
 
 
 def speech_usd(request: requests.SpeechRequest, prices_usd: Mapping[str, float]) -> float:

@@ -227,11 +227,8 @@ class ModelFacts:
     embedding_sibling: str = ""
 
 
-class Gallery(Protocol):
-    """The images of prompts."""
-
-    async def bytes_of(self, key: SessionKey, path: str) -> bytes | None:
-        """Return an image in the workspace of `key`; None if it is not there any more."""
+Gallery = Callable[[SessionKey, str], Awaitable[bytes | None]]
+"""Reads an image of a prompt by its path in the workspace of a key; None if it is not there any more."""
 
 
 class ModelProvider(Protocol):

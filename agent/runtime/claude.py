@@ -12,6 +12,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,8 +25,8 @@ import structlog
 from agent import limits
 from agent.engine import Engine, PromptWindow, Turn
 from agent.models.catalog import ModelEndpoint
-from agent.models.client import ModelClient, ModelHealth
-from agent.models.metering import Gate, cost_of, engine_plan
+from agent.models.client import ModelClient
+from agent.models.metering import cost_of, engine_plan
 from agent.models.requests import Gallery, PromptMessage, RequestedCall
 from agent.models.transcript import as_prompt
 from agent.prompts.library import PROMPTS
@@ -176,8 +177,8 @@ class ClaudeEngine:
     What joins a turn on its way (`queue.mode = "steer"`) is told to the model with the next result of a tool: the SDK's
     loop is its own, and takes nothing else in between.
 
-    Of the `fallbacks` the first Claude model counts that is called as the model is. `transport` None: the program
-    that came with the SDK. Raises `ConfigError` if there is no SDK."""
+    Of the fall-backs of `client` the first Claude model counts that is called as the model is. `transport` None: the
+    program that came with the SDK. Raises `ConfigError` if there is no SDK."""
 
     client: ModelClient
     tools: ToolRegistry
@@ -185,11 +186,8 @@ class ClaudeEngine:
     clock: Clock
     _: KW_ONLY
     otherwise: Engine
-    gate: Gate
-    health: ModelHealth
     gallery: Gallery
     rounds_max: int
-    fallbacks: Sequence[str] = ()
     endpoint_of: Callable[[str], ModelEndpoint] = ModelEndpoint
     transport: Callable[[], Transport] | None = None
     _working: set[asyncio.Task[None]] = field(init=False, default_factory=set)
@@ -197,7 +195,7 @@ class ClaudeEngine:
 
     def __post_init__(self) -> None:
         self._sdk = load_sdk()
-        self._others = tuple(other for other in map(self.endpoint_of, self.fallbacks) if is_claude(other.model))
+        self._others = tuple(other for other in map(self.endpoint_of, self.client.fallbacks) if is_claude(other.model))
 
     async def take_steps(
         self,
@@ -248,7 +246,7 @@ class ClaudeEngine:
         shown: dict[Image, bytes] = {}
         room = limits.CLAUDE_IMAGES_BYTES_MAX
         for image in reversed(images):
-            content = await self.gallery.bytes_of(context.key, image.path)
+            content = await self.gallery(context.key, image.path)
             if content is not None and len(content) <= room:
                 shown[image] = content
                 room -= len(content)
@@ -260,14 +258,13 @@ class ClaudeEngine:
         """Ask once, with a prompt of so many tokens."""
         await context.permit()
         prices_usd = self.client.facts(model).prices_usd
-        ticket = await self.gate.admit(
-            context.key.owner, lambda: engine_plan(model, tokens, prices_usd, limits.TURN_TIMEOUT_S, context.turn_id)
-        )
+        plan = partial(engine_plan, model, tokens, prices_usd, limits.TURN_TIMEOUT_S, context.turn_id)
+        ticket = await self.client.gate.admit(context.key.owner, plan) if self.client.gate else None
         charged = len(turn.usage)
         hearing = ClaudeRecorder(
             self._sdk, turn, context, self.scrubber, self.clock, model=model, prices_usd=prices_usd
         )
-        with self.health.watching(model):
+        with self.client.health.watching(model):
             working = asyncio.create_task(self._converse(turn, hearing, context, model, system, said))
             self._working.add(working)
             working.add_done_callback(self._ended)

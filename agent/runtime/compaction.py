@@ -231,7 +231,7 @@ class Compactor:
             return Compaction(tuple(view))
         if budget is not None and self._rests(session, fence):
             return Compaction(tuple(view), has_failed=True)
-        text = await self.summarise(session, plan.head, fence=fence, prior=plan.prior, permit=permit, focus=focus)
+        text = await self.summarise(SummaryOrder(session, plan.head, plan.prior, focus, permit), fence=fence)
         if text is None:
             return Compaction(tuple(view), has_failed=True)
         stored = await self._store.transcript.append_compaction(
@@ -242,27 +242,19 @@ class Compactor:
         tail = (kept for kept in view if kept.seq >= plan.tail_start_seq and kept.kind is not EntryKind.COMPACTION)
         return Compaction((stored, *tail), messages)
 
-    async def summarise(
-        self,
-        session: Session,
-        entries: tuple[Entry, ...],
-        *,
-        fence: int,
-        prior: CleanText | None,
-        permit: Permit,
-        focus: CleanText | None = None,
-    ) -> CleanText | None:
-        """Summarize `entries` without storing the summary; None (and a warning in the log) if there is none."""
+    async def summarise(self, wanted: SummaryOrder, *, fence: int) -> CleanText | None:
+        """Summarize without storing the summary; None (and a warning in the log) if there is none."""
+        session_id = wanted.session.id
         try:
-            text = await self._ladder.summarize(SummaryOrder(session, entries, prior, focus, permit))
-            self._resting.pop(session.id, None)
+            text = await self._ladder.summarize(wanted)
+            self._resting.pop(session_id, None)
             return text
         except NoSummary as failure:
             if isinstance(failure, UnusableSummary):
-                self._resting[session.id] = {fence}
+                self._resting[session_id] = {fence}
             if len(self._resting) > limits.SUMMARY_RESTS_MAX:
                 self._resting.popitem(last=False)
-            _log.warning("session.compaction_failed", session_id=session.id, reason=str(failure))
+            _log.warning("session.compaction_failed", session_id=session_id, reason=str(failure))
             return None
 
     def _rests(self, session: Session, fence: int) -> bool:

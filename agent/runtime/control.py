@@ -14,7 +14,7 @@ from typing import Final
 
 import structlog
 
-from agent.features.access import People
+from agent.features.access import People, words_of_author
 from agent.features.commands import CommandRequest, CommandRow
 from agent.limits import CONTROL_PARALLEL_MAX, STOP_PATIENCE_S
 from agent.subagents.runs import SubagentStopper
@@ -59,7 +59,7 @@ from gateway.contracts.messages import (
 from gateway.contracts.ports import Clock, Verdict
 from gateway.contracts.sessions import GrantRole, Session
 from gateway.contracts.subagents import SubTask
-from gateway.i18n import Words, language_of, sentence, words_for
+from gateway.i18n import Words, sentence, words_for
 from gateway.retry import retry_until_available
 from gateway.scrub import Scrubber
 from gateway.store import Store
@@ -85,18 +85,16 @@ class Decided:
     amendments: tuple[Reply, ...] = ()
 
 
+@dataclass(eq=False, repr=False)
 class ApprovalDecisions:
     """Settles questions for the control lane."""
 
-    def __init__(
-        self, questions: Questions, lanes: Lanes, book: TaskStore, people: People, scrubber: Scrubber, clock: Clock
-    ) -> None:
-        self._questions = questions
-        self._lanes = lanes
-        self._book = book
-        self._people = people
-        self._scrubber = scrubber
-        self._clock = clock
+    questions: Questions
+    lanes: Lanes
+    book: TaskStore
+    people: People
+    scrubber: Scrubber
+    clock: Clock
 
     async def decide(self, request: ControlRequest, words: Words) -> Decided:
         """Decide on an answer and return the outcome; a repeated answer has the same outcome. `words` are those of the
@@ -105,10 +103,10 @@ class ApprovalDecisions:
         code = code_in(request.kind, command.arguments) if command else ""
         if not code:
             return Decided(words.say(NO_CODE_WORD))
-        standing = await self._questions.standing(code)
+        standing = await self.questions.standing(code)
         if standing is None:
             return Decided(words.say(NOT_OPEN_WORD))
-        role = await self._people.role_of(request.message.author)
+        role = await self.people.role_of(request.message.author)
         if not _may_answer(request.message, role, standing.question):
             _log.info("question.refused", code=code)
             return Decided(words.say(NOT_YOURS_WORD))
@@ -116,21 +114,21 @@ class ApprovalDecisions:
             return Decided(words.say(ONCE_WORD, code=code))
         if standing.is_open:
             is_awaited = await self._is_awaited(standing.question)
-            standing = await self._questions.settle(standing.question.code, request if is_awaited else None)
+            standing = await self.questions.settle(standing.question.code, request if is_awaited else None)
         return Decided(words.say(NOT_OPEN_WORD)) if standing is None else self._outcome(request, standing, words)
 
     async def _is_awaited(self, question: PutQuestion) -> bool:
         """Tell whether somebody waits for the answer: the run that asked, or a sub-agent that asked and outlives every
         run."""
         if not question.task_id:
-            return await self._lanes.is_in_work(question.key, question.fence)
-        task = await retry_until_available(lambda: self._book.task(question.task_id))
+            return await self.lanes.is_in_work(question.key, question.fence)
+        task = await retry_until_available(lambda: self.book.task(question.task_id))
         return task is not None and not task.state.is_over
 
     def _outcome(self, request: ControlRequest, standing: QuestionState, words: Words) -> Decided:
         question, answer = standing.question, standing.answer
         if answer is None:
-            withdrawn = amendments(question, lambda shown: shown.say(WITHDRAWN), self._scrubber, self._clock)
+            withdrawn = amendments(question, lambda shown: shown.say(WITHDRAWN), self.scrubber, self.clock)
             return Decided(words.say(NOT_OPEN_WORD), withdrawn)
         name, lasts = answer.message.author_name, lasts_of(answer.message.text)
         _log.info("question.answered", code=question.code, answer=answer.kind.value, lasts=lasts.value)
@@ -139,7 +137,7 @@ class ApprovalDecisions:
         else:
             word = "" if request.is_press else words.say(DONE_WORDS[answer.kind])
         ending = partial(ending_by, answer.kind, lasts, name)
-        return Decided(word, amendments(question, ending, self._scrubber, self._clock))
+        return Decided(word, amendments(question, ending, self.scrubber, self.clock))
 
 
 def _may_answer(message: InboundMessage, role: GrantRole, question: PutQuestion) -> bool:
@@ -171,61 +169,61 @@ FULL_WORD: Final = sentence("I have too much to answer at the moment. Please pre
 _WORDS: Final = {PressState.USED: USED_WORD, PressState.EXPIRED: EXPIRED_WORD, PressState.GONE: GONE_WORD}
 
 
+@dataclass(eq=False, repr=False)
 class ButtonPresses:
     """Redeems buttons for the control lane."""
 
-    def __init__(self, store: Store, intake: Inbound, people: People, scrubber: Scrubber, clock: Clock) -> None:
-        self._store = store
-        self._intake = intake
-        self._people = people
-        self._scrubber = scrubber
-        self._clock = clock
+    store: Store
+    intake: Inbound
+    people: People
+    scrubber: Scrubber
+    clock: Clock
 
     async def press(self, press: InboundMessage, words: Words) -> Decided:
         """Handle a press and return the outcome; a repeated press has the same outcome."""
         command = find_command(press.text)
         token = command.arguments if command else ""
-        button = await self._store.buttons.find(token)
+        button = await self.store.buttons.find(token)
         if button is None:
             return Decided(words.say(GONE_WORD))
         if press.author != button.meant_for:
             _log.info("button.refused", reply_id=button.reply_id)
             return Decided(words.say(NOT_FOR_YOU_WORD))
         said = button.said_by(press)
-        if not await self._people.is_admitted(press.author, said.spoken_in):
+        if not await self.people.is_admitted(press.author, said.spoken_in):
             return Decided(words.say(NOT_HERE_WORD))
-        redeemed = await self._store.buttons.redeem(token, press_id=press.id, now_ms=self._clock.now_ms())
+        redeemed = await self.store.buttons.redeem(token, press_id=press.id, now_ms=self.clock.now_ms())
         if redeemed.standing is not PressState.TAKEN:
             used_up = redeemed.reply_ids if redeemed.standing is PressState.EXPIRED else ()
             return Decided(words.say(_WORDS[redeemed.standing]), await self._without_buttons(used_up))
         if not await self._is_said(said):
-            await self._store.buttons.give_back(token, press_id=press.id)
+            await self.store.buttons.give_back(token, press_id=press.id)
             return Decided(words.say(FULL_WORD))
         _log.info("button.pressed", reply_id=button.reply_id)
         return Decided("", await self._without_buttons(redeemed.reply_ids, button, press))
 
     async def _is_said(self, said: InboundMessage) -> bool:
-        admission = await self._intake.enqueue(said)
+        admission = await self.intake.enqueue(said)
         return admission.verdict in (Verdict.ACCEPTED, Verdict.DUPLICATE)
 
     async def _without_buttons(
         self, reply_ids: tuple[str, ...], chosen: Button | None = None, press: InboundMessage | None = None
     ) -> tuple[Reply, ...]:
         """Build the replies that replace the old ones: the same text without buttons, and what was chosen."""
-        found = [await self._store.outbox.committed(reply_id) for reply_id in reply_ids]
+        found = [await self.store.outbox.committed(reply_id) for reply_id in reply_ids]
         return tuple(self._changed(reply, chosen, press) for reply in found if reply is not None)
 
     def _changed(self, reply: Reply, chosen: Button | None, press: InboundMessage | None) -> Reply:
         text = reply.text
         if chosen is not None and press is not None:
             ending = ended_by_choice(chosen.label, press.author_shown, words_for(reply.language))
-            text = self._scrubber.for_chat(str(reply.key)).scrub(f"{text}\n\n{ending}")
+            text = self.scrubber.for_chat(str(reply.key)).scrub(f"{text}\n\n{ending}")
         return replace(
             reply,
             id=f"{reply.id}:pressed",
             text=text,
             kind=ReplyKind.NOTICE,
-            created_at_ms=self._clock.now_ms(),
+            created_at_ms=self.clock.now_ms(),
             choices=(),
             files=(),
             title=None,
@@ -289,7 +287,9 @@ class ControlService:
         """Answer the command exactly once, whichever part of this is repeated."""
         message = request.message
         ended, _, words = await asyncio.gather(
-            self._ask_to_end(request), self._end_turn(request), retry_until_available(lambda: self._words(message))
+            self._ask_to_end(request),
+            self._end_turn(request),
+            retry_until_available(lambda: words_of_author(message, self.store)),
         )
         reply = self._reply(message, await retry_until_available(lambda: self._text(request, ended, words)), words)
         if request.is_press:
@@ -297,14 +297,6 @@ class ControlService:
             return
         await retry_until_available(lambda: self.store.outbox.put([reply]))
         await retry_until_available(lambda: self.bus.control.finish(receipt, reply))
-
-    async def _words(self, message: InboundMessage) -> Words:
-        """Return the texts in the language of the author; where that is unknown, of the person who speaks on
-        the lane."""
-        if (language := language_of(message)) is not None:
-            return Words(language)
-        session = await self.store.sessions.current(message.key)
-        return words_for(session.language if session is not None else "")
 
     def _reply(self, message: InboundMessage, text: str, words: Words) -> Reply:
         said = "\n\n".join(filter(None, (text, removed_note(message.removed, words))))

@@ -149,11 +149,7 @@ class TurnRun:
         self.cancelled: CancelKind | None = CancelKind.STOP if claim.is_stopped else None
         self.is_lost = False
         self._beat = beat
-        self._lanes = ports.lanes
-        self._deliveries = ports.deliveries
-        self._store = ports.store
-        self._people = ports.people
-        self._clock = ports.clock
+        self._ports = ports
         self._is_steered = is_steered
         self._is_decided = False
         self._ended = asyncio.get_running_loop().create_future()
@@ -219,13 +215,13 @@ class TurnRun:
 
     async def _is_ours(self) -> bool:
         """Tell whether the lane is still ours; False when that cannot be known right now."""
-        if self._clock.monotonic_s() >= self._beat.lease_end_s:
+        if self._ports.clock.monotonic_s() >= self._beat.lease_end_s:
             return False
         try:
-            owned = await self._lanes.ownership(self.claim.key, self.claim.lease.fence)
+            owned = await self._ports.lanes.ownership(self.claim.key, self.claim.lease.fence)
             if not owned.is_held:
                 self.lose()
-            elif self.turn and await self._people.blocked_authors(self.turn.batch.messages, owned.access):
+            elif self.turn and await self._ports.people.blocked_authors(self.turn.batch.messages, owned.access):
                 self.cancel(CancelKind.RESTART)  # without the messages of authors who were blocked
         except BusUnavailable:
             return False
@@ -240,19 +236,19 @@ class TurnRun:
         if self.turn is None or not self._is_steered or self._behind or room <= 0:
             return ()
         batch = self.turn.batch
-        more = await retry_until_available(lambda: self._lanes.extend(self.claim, messages_max=room))
+        more = await retry_until_available(lambda: self._ports.lanes.extend(self.claim, messages_max=room))
         self._covered += len(more)
         joining = joining_messages(batch.messages[0], more)
-        stale = await retry_until_available(lambda: stale_among(self._store.tasks, joining))
+        stale = await retry_until_available(lambda: stale_among(self._ports.store.tasks, joining))
         authors = {message.author for message in batch.messages}
         newcomers = joining[: leading(joining, lambda said: said.id not in stale and said.author in authors)]
         self._behind = list(more[len(newcomers) :])
         return await self._stored(batch, newcomers) if newcomers else ()
 
     async def _stored(self, batch: Batch, newcomers: Sequence[InboundMessage]) -> Sequence[Joined]:
-        now_ms = self._clock.now_ms()
+        now_ms = self._ports.clock.now_ms()
         entries = await retry_until_available(
-            lambda: self._store.turns.join(
+            lambda: self._ports.store.turns.join(
                 turn_id=batch.turn_id, key=batch.key, fence=batch.fence, messages=newcomers, now_ms=now_ms
             )
         )
@@ -267,7 +263,7 @@ class TurnRun:
             return nullcontext()
         batch, reply_id, language = self.turn.batch, reply_id_of(self.turn.batch.turn_id), self.turn.session.language
         blank = Draft(batch.newest.address, batch.key, batch.turn_id, reply_id, literal_text(""), language)
-        return showing(self._deliveries, blank, text)
+        return showing(self._ports.deliveries, blank, text)
 
     # --- its work
 
@@ -336,10 +332,6 @@ class LaneRunner:
     idle_hours: int = 0
     afterwards: Sequence[AfterTurn] = ()
     _is_store_away: bool = field(init=False, default=False)
-
-    def run_of(self, claim: Claim, beat: Heartbeat) -> TurnRun:
-        """Build the run of a lane that was just claimed, not yet begun."""
-        return TurnRun(claim, beat, self.ports, is_steered=self.is_steered)
 
     async def has_store(self) -> bool:
         """Tell whether a claim makes sense: a process that lost its database leaves the lanes to those that have it."""

@@ -14,8 +14,8 @@ from typing import Final
 from agent.concurrency import Deadline
 from agent.engine import Batch, Engine, Turn
 from agent.features.access import People
-from agent.features.attachments.inbox import UNSEEN, could_be_seen_by
-from agent.features.attachments.intake import AttachmentIntake, files_of
+from agent.features.attachments.inbox import UNSEEN, could_be_seen_by, files_of
+from agent.features.attachments.intake import AttachmentIntake
 from agent.features.commands import CommandReply, CommandTable, Converse
 from agent.features.memory.knowledge import PersonMemory
 from agent.features.usage import Meter

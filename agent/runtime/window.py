@@ -17,7 +17,7 @@ from agent.limits import OUTPUTS_KEPT, PRUNE_SHARE, ROUNDS_MESSAGES_MAX, VIEW_CH
 from agent.models.requests import Permit, PromptMessage
 from agent.models.selection import Models
 from agent.models.transcript import PromptBudget, build_prompt, next_prompt_tokens, shown_images
-from agent.runtime.compaction import Compactor
+from agent.runtime.compaction import Compactor, SummaryOrder
 from agent.runtime.compaction_plan import Pruned, plan_rounds, prune_pass, pruned
 from agent.tokens import entries_tokens, estimate_tokens
 from agent.tools.registry import ToolRegistry
@@ -198,9 +198,8 @@ class TurnWindow:
         plan = plan_rounds(in_flight[self._rounds.kept_from :])
         if plan is None or not self._may_condense:
             return
-        progress = await self.compactor.summarise(
-            self.session, plan.head, fence=self.fence, prior=self._rounds.progress, permit=self.permit
-        )
+        wanted = SummaryOrder(self.session, plan.head, self._rounds.progress, None, self.permit)
+        progress = await self.compactor.summarise(wanted, fence=self.fence)
         if progress is None:
             self._may_condense = False
             return

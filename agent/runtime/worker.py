@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol
 import structlog
 
 from agent.concurrency import BackgroundTasks
+from agent.features.access import words_of_author
 from agent.limits import ACTIVITY_EVERY_S, ACTIVITY_FOR_S, CUT_GRACE_S, LAST_WORDS_S
 from agent.runtime.run import LaneRunner, TurnRun, show_ended
 from agent.texts import DEAD_NOTE, dead_sentence, removed_note
@@ -20,9 +21,8 @@ from gateway.bus.lanes import Lanes
 from gateway.config.features import WebhookEvent
 from gateway.contracts.errors import BusError
 from gateway.contracts.ids import turn_id_of
-from gateway.contracts.messages import Activity, InboundMessage, Reply, ReplyKind
+from gateway.contracts.messages import Activity, Reply, ReplyKind
 from gateway.contracts.ports import Cancel, Claim, Clock, DeadMessage
-from gateway.i18n import Words, language_of, words_for
 from gateway.limits import CLAIM_LANES_MAX, LEASE_TTL_S, SHUTDOWN_GRACE_S, TURN_ATTEMPTS_MAX, TURN_MESSAGES_MAX
 from gateway.retry import retry_until_available
 from gateway.scrub import Scrubber
@@ -51,7 +51,7 @@ class DeadLetters:
         message, reference = dead.message, self.clock.code(6)
         _log.error("message.dead", message_id=message.id, letter_id=dead.letter_id, reference=reference)
         turn_id = turn_id_of(message.id)
-        words = await self._words(message)
+        words = await retry_until_available(lambda: words_of_author(message, self.store))
         said = "\n\n".join(filter(None, (dead_sentence(reference, words), removed_note(message.removed, words))))
         reply = Reply(
             id=f"{turn_id}:dead",
@@ -80,14 +80,6 @@ class DeadLetters:
             await show_ended(self.deliveries, message.address, turn_id)
             await retry_until_available(lambda: self.deliveries.publish([reply, *told]))
         await retry_until_available(lambda: self.lanes.finish_dead(message))
-
-    async def _words(self, message: InboundMessage) -> Words:
-        """Return the texts in the language of the author; where that is unknown, of the person who speaks on
-        the lane."""
-        if (language := language_of(message)) is not None:
-            return Words(language)
-        session = await retry_until_available(lambda: self.store.sessions.current(message.key))
-        return words_for(session.language if session else "")
 
 
 _SAFETY_WAIT_S: Final = 1.0  # a lost wake-up costs a second, not a message
@@ -198,7 +190,7 @@ class Worker:
         return _SAFETY_WAIT_S if found.next_due_s is None else min(found.next_due_s, _SAFETY_WAIT_S)
 
     def _start(self, claim: Claim, beat: Heartbeat) -> None:
-        run = self.answering.run_of(claim, beat)
+        run = TurnRun(claim, beat, self.answering.ports, is_steered=self.answering.is_steered)
         lane = str(claim.key)
         self._runs[lane] = run
         run.task = asyncio.create_task(self.answering.answer(run))

@@ -12,22 +12,21 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
-from typing import Protocol
 from weakref import WeakValueDictionary
 
 import structlog
 
 from agent import limits
-from agent.concurrency import Slots, outside_deadlines
+from agent.concurrency import BackgroundTasks, Slots, outside_deadlines
 from agent.models.selection import Models
 from agent.subagents.catalog import Catalog, SubType, child_context
 from agent.subagents.runs import Assignment, OrderRefused, RunRegistry, SubagentRun, SubOrder, TranscriptWriter
+from agent.subagents.status import StatusLines
 from agent.subagents.supervisor import ChildEnding
 from agent.tools.tool import CallOrigin, ToolContext
 from gateway.contracts.errors import BudgetSpent, NoSubAgent, Reason, StoreError, TrivetError
-from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import CleanText, clipped, joined, literal_code, literal_text
-from gateway.contracts.ports import Clock
+from gateway.contracts.ports import Clock, SpanSink
 from gateway.contracts.profiles import CHEAP
 from gateway.contracts.subagents import SubTask, TaskEnding, TaskMode, TaskState
 from gateway.limits import SUBAGENT_KEPT_CHARS_MAX
@@ -36,6 +35,7 @@ from gateway.scrub import Scrubber
 from gateway.scrub.raw_text import head
 from gateway.store import Store
 from gateway.store.subagents import TaskStore
+from gateway.telemetry.spans import subagent_span
 
 _log = structlog.get_logger(__name__)
 
@@ -152,17 +152,6 @@ class SubagentFactory:
         return clipped(clean, limits.SUBAGENT_LABEL_CHARS_MAX)
 
 
-class TaskWatch(Protocol):
-    """Shows people how tasks go on."""
-
-    def started(self, task: SubTask, address: ReplyAddress | None, language: str, *, person: str = "") -> None:
-        """Note that a task was ordered or runs. `address`: the place of those who ordered it; `language`: theirs;
-        `person`: who of them ordered it, "" where nobody else is there."""
-
-    def ended(self, task: SubTask) -> None:
-        """Note that the task is over, with the outcome in `task`."""
-
-
 @dataclass(eq=False, repr=False)
 class SubAgents:
     """`agent.subagents.runs.Dispatcher` of one agent process. `carry_out` runs a child in a process of its own to its
@@ -170,7 +159,6 @@ class SubAgents:
     that wait for their children take none of the slots that these need. `ring` is called when a child has ended that
     nobody waited for."""
 
-    registry: RunRegistry
     factory: SubagentFactory
     carry_out: Callable[[SubagentRun], Awaitable[ChildEnding]]
     slots: Mapping[int, Slots]
@@ -178,10 +166,14 @@ class SubAgents:
     scrubber: Scrubber
     clock: Clock
     _: KW_ONLY
-    watch: TaskWatch
+    watch: StatusLines
+    spans: SpanSink
     ring: Callable[[], None]
-    _seen: set[asyncio.Task[None]] = field(init=False, default_factory=set)
+    _seen: BackgroundTasks = field(init=False, default_factory=BackgroundTasks)
     _queues: WeakValueDictionary[str, asyncio.Semaphore] = field(init=False, default_factory=WeakValueDictionary)
+
+    def __post_init__(self) -> None:
+        self.registry = self.factory.registry
 
     async def delegate(self, context: ToolContext, order: SubOrder) -> SubTask:
         """Carry it out and return it as it ended. Cancelling kills it, and returns when it is dead."""
@@ -224,10 +216,7 @@ class SubAgents:
         """End all that still live here. What cannot be written in time is found lost by other processes."""
         for run in self.registry:
             run.end(Reason.WORKER_LOST if run.task.mode is TaskMode.BACKGROUND else Reason.TURN_ENDED)
-        if self._seen:
-            await asyncio.wait(set(self._seen), timeout=limits.LAST_WORDS_S)
-        for seen in self._seen:
-            seen.cancel()
+        await self._seen.finish(timeout_s=limits.LAST_WORDS_S)
 
     # --- before it runs
 
@@ -239,15 +228,12 @@ class SubAgents:
             for task in await self.book.tasks_of_turn(context.turn_id):
                 if not task.state.is_over and self.registry.of(task.id) is None:
                     await self.book.finish(task.id, _failed(self.clock.now_ms(), Reason.WORKER_LOST))
-                    self.watch.ended(_known(await self.book.task(task.id)))
+                    self._tell_of_end(_known(await self.book.task(task.id)))
         return run
 
     def _see(self, run: SubagentRun) -> asyncio.Task[None]:
         self.registry.add(run)
-        seen = asyncio.create_task(self._see_through(run))
-        self._seen.add(seen)
-        seen.add_done_callback(self._seen.discard)
-        return seen
+        return self._seen.start(self._see_through(run))
 
     # --- while it runs
 
@@ -301,7 +287,7 @@ class SubAgents:
             self.ring()
         run.ended = await retry_until_available(lambda: self.book.task(run.task.id))
         if run.ended is not None:
-            self.watch.ended(run.ended)
+            self._tell_of_end(run.ended)
 
     async def _carry_out(self, run: SubagentRun) -> ChildEnding:
         """Wait first for the child's turn among those of its session here, then for a slot of this process, then until
@@ -340,6 +326,11 @@ class SubAgents:
         self.watch.started(task, context.address, context.language, person=person)
 
     # --- its end
+
+    def _tell_of_end(self, task: SubTask) -> None:
+        """Show it, and record a span with the cost and the outcome."""
+        self.spans.record(subagent_span(task))
+        self.watch.ended(task)
 
     def _ending(self, run: SubagentRun, working: asyncio.Task[ChildEnding]) -> TaskEnding:
         now_ms = self.clock.now_ms()

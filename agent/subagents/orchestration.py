@@ -25,10 +25,11 @@ from agent.models.requests import ToolSpec
 from agent.models.selection import Models
 from agent.prompts.library import PROMPTS
 from agent.subagents.catalog import Catalog, SubType
-from agent.subagents.dispatcher import SubagentFactory, SubAgents, TaskWatch
+from agent.subagents.dispatcher import SubagentFactory, SubAgents
 from agent.subagents.parent import ChildRunner, ParentServices
 from agent.subagents.runs import Dispatcher, OrderRefused, Rights, RunRegistry, SubOrder
 from agent.subagents.sandbox import AUTO, find_confinement
+from agent.subagents.status import StatusLines
 from agent.subagents.steps import Conclusion, Ended, StepOrder, Strategy, heading, prompt_of, shares, shown, size
 from agent.subagents.strategies import DESCRIPTION, schema, strategy_of
 from agent.subagents.supervisor import ChildEnding, ChildOrder, Host, Supervisor
@@ -41,7 +42,7 @@ from agent.tools.tool import AbsentTool, Allotment, Tool, ToolContext
 from gateway.config.subagents import SubagentSettings
 from gateway.contracts.errors import NoSubAgent, Reason, Shortfall, ToolError, TrivetError
 from gateway.contracts.messages import CleanText, clipped, each_text
-from gateway.contracts.ports import Clock
+from gateway.contracts.ports import Clock, SpanSink
 from gateway.contracts.profiles import DELEGATING, SubTypeRows
 from gateway.contracts.sessions import UsagePurpose
 from gateway.contracts.subagents import SubTask, TaskState
@@ -318,24 +319,17 @@ def _ended(task: SubTask) -> Ended:
 _PLAN_TYPE: Final = "plan"
 
 
-class PlanSubAgents:
-    """Has each plan written by a sub-agent, whose calls are charged as planning."""
-
-    def __init__(self, dispatcher: Dispatcher) -> None:
-        self._dispatcher = dispatcher
-
-    async def written(self, context: ToolContext, task: CleanText) -> CleanText:
-        """Return what a planner answered. Raises `NoPlan` when it gave no answer, and `StoreUnavailable`."""
-        order = SubOrder(_PLAN_TYPE, task, limit_s=PLAN_TIMEOUT_S, purpose=UsagePurpose.PLAN, form=PROMPTS.plan)
-        try:
-            ended = await self._dispatcher.delegate(context, order)
-        except OrderRefused as refused:
-            raise NoPlan(refused.said) from refused
-        if ended.state is TaskState.COMPLETED:
-            return ended.result
-        raise NoPlan(
-            lambda words: words.say("the planner did not finish ({reason})", reason=in_words(ended.reason, words))
-        )
+async def write_plan(dispatcher: Dispatcher, context: ToolContext, task: CleanText) -> CleanText:
+    """Have a plan written by a sub-agent, whose calls are charged as planning, and return what it answered. Raises
+    `NoPlan` when it gave no answer, and `StoreUnavailable`."""
+    order = SubOrder(_PLAN_TYPE, task, limit_s=PLAN_TIMEOUT_S, purpose=UsagePurpose.PLAN, form=PROMPTS.plan)
+    try:
+        ended = await dispatcher.delegate(context, order)
+    except OrderRefused as refused:
+        raise NoPlan(refused.said) from refused
+    if ended.state is TaskState.COMPLETED:
+        return ended.result
+    raise NoPlan(lambda words: words.say("the planner did not finish ({reason})", reason=in_words(ended.reason, words)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,7 +359,8 @@ async def open_subagents(
     models: Models,
     people: People,
     store: Store,
-    watch: TaskWatch,
+    watch: StatusLines,
+    spans: SpanSink,
     ring: Callable[[], None],
     own_types: Callable[[], SubTypeRows],
 ) -> AsyncIterator[Delegation]:
@@ -394,7 +389,6 @@ async def open_subagents(
         return await Supervisor(await asyncio.shield(finding), scrubber, clock).supervise(order, host)
 
     agents = SubAgents(
-        registry,
         factory,
         ChildRunner(services, supervise, workspaces).carry_out,
         defaultdict(lambda: Slots(settings.live_max)),
@@ -402,6 +396,7 @@ async def open_subagents(
         scrubber,
         clock,
         watch=watch,
+        spans=spans,
         ring=ring,
     )
     delegating = DelegationTools(

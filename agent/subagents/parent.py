@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -161,42 +161,37 @@ class ParentServices:
     clock: Clock
 
 
+@dataclass(eq=False, repr=False)
 class ChildHost:
-    """`agent.subagents.supervisor.Host` for one child."""
+    """`agent.subagents.supervisor.Host` for one child. `local` are the tools that the child runs itself."""
 
-    def __init__(
-        self,
-        prompt: CleanText,
-        assignment: Assignment,
-        services: ParentServices,
-        transcript: TranscriptWriter,
-        *,
-        local: frozenset[str],
-    ) -> None:
-        """Keep the dependencies. `local` are the tools that the child runs itself."""
-        self._assignment = assignment
-        self._services = services
-        self._transcript = transcript
-        self._scrubber = services.scrubber.for_chat(str(assignment.context.key))
-        self._conversation = ChildConversation(services.tools, assignment.context, self._scrubber)
-        self._local = local
-        self._allotment = assignment.context.allotment
+    prompt: CleanText
+    assignment: Assignment
+    services: ParentServices
+    transcript: TranscriptWriter
+    _: KW_ONLY
+    local: frozenset[str]
+
+    def __post_init__(self) -> None:
+        self._scrubber = self.services.scrubber.for_chat(str(self.assignment.context.key))
+        self._conversation = ChildConversation(self.services.tools, self.assignment.context, self._scrubber)
+        self._allotment = self.assignment.context.allotment
         self._one_call = asyncio.Lock()
         self._answers = 0
         self._open_calls: dict[str, ToolCall] = {}
         self._thoughts: dict[str, requests.Thoughts] = {}
         self._are_whole = True  # the calls of the model's last answer
-        self._under_way = UnderWay(services.tools.names)
-        self._context = replace(assignment.context, asking=self._asking)
-        self._told: set[CleanText] = {prompt}
-        self._note(Role.USER, prompt)
+        self._under_way = UnderWay(self.services.tools.names)
+        self._context = replace(self.assignment.context, asking=self._asking)
+        self._told: set[CleanText] = {self.prompt}
+        self._note(Role.USER, self.prompt)
 
     # --- the model
 
     async def model(self, call: protocol.ModelCall) -> AsyncIterator[protocol.ModelDelta | protocol.ModelResult]:
         """Ask the model what the child asks, as who it is. A child that has used up its rounds gets no answer."""
         async with self._one_call:
-            if self._answers > self._assignment.sub_type.rounds_max:
+            if self._answers > self.assignment.sub_type.rounds_max:
                 yield protocol.ModelResult(call.id, error=Reason.ROUNDS_SPENT)
                 return
             self._under_way.begin(())
@@ -222,8 +217,8 @@ class ChildHost:
                 yield protocol.ModelResult(call.id, error=Reason.MODEL_FAILED)
 
     def _request(self, call: protocol.ModelCall, messages: tuple[requests.PromptMessage, ...]) -> requests.ModelRequest:
-        assignment, wanted = self._assignment, frozenset(call.tools)
-        specs = self._services.tools.specs_for(assignment.context)
+        assignment, wanted = self.assignment, frozenset(call.tools)
+        specs = self.services.tools.specs_for(assignment.context)
         return requests.ModelRequest(
             assignment.model,
             assignment.purpose,
@@ -247,7 +242,7 @@ class ChildHost:
         ends without an answer, because it broke or the child is gone, is paid for as far as it came."""
         hearing, is_whole, is_answered = requests.CleanStream(self._scrubber), True, False
         try:
-            async for event in self._services.client.stream(request):
+            async for event in self.services.client.stream(request):
                 match event:
                     case requests.TextDelta(text=text):
                         page = hearing.add(text)
@@ -259,7 +254,7 @@ class ChildHost:
                     case requests.ModelAnswer():
                         is_answered = True
                         result = self._answer(call_id, request, event, hearing.to_the_end())
-                        if not self._local.isdisjoint(call.name for call in result.calls):
+                        if not self.local.isdisjoint(call.name for call in result.calls):
                             await request.permit()  # for what the child runs itself nobody is asked again
                         yield result
         finally:
@@ -283,7 +278,7 @@ class ChildHost:
         self._open_calls = {call.id: call for call in kept}
         self._under_way.begin(kept)
         usage = usage_of(
-            answer, request.key, request.purpose, now_ms=self._services.clock.now_ms(), turn_id=request.turn_id
+            answer, request.key, request.purpose, now_ms=self.services.clock.now_ms(), turn_id=request.turn_id
         )
         self._note(Role.ASSISTANT, text, calls=kept, usage=(*self._unanswered(request), usage))
         fitting, refused = self._checked(calls) if self._are_whole else (calls, _not_run(calls))
@@ -293,7 +288,7 @@ class ChildHost:
 
     def _unanswered(self, request: requests.ModelRequest) -> tuple[Usage, ...]:
         """Return the usage of the call that no answer carries, if any."""
-        usage = usage_unanswered(request, now_ms=self._services.clock.now_ms())
+        usage = usage_unanswered(request, now_ms=self.services.clock.now_ms())
         return () if usage is None else (usage,)
 
     def _checked(
@@ -311,17 +306,17 @@ class ChildHost:
         return tuple(fitting), tuple(refused)
 
     def _fitting(self, call: protocol.CalledTool) -> protocol.CalledTool:
-        if call.name not in self._local:
+        if call.name not in self.local:
             return call
         requested = requests.RequestedCall(call.id, call.name, call.arguments)
-        return replace(call, arguments=self._services.tools.fitting(requested))
+        return replace(call, arguments=self.services.tools.fitting(requested))
 
     # --- tools
 
     async def tool(self, call: protocol.ToolCallFrame) -> protocol.ToolOutcome:
         """Run a call of the model's last answer here, once and as the model wrote it, with all that a model's own call
         goes through. A child only says which it is."""
-        if call.name in self._local:
+        if call.name in self.local:
             return protocol.ToolOutcome(call.id, f"{call.name} runs in the sub-agent's own process", is_error=True)
         asked = self._open_calls.get(call.id)
         if asked is None or asked.name != call.name:
@@ -330,7 +325,7 @@ class ChildHost:
             return protocol.ToolOutcome(call.id, _NOT_RUN, is_error=True)
         del self._open_calls[call.id]
         requested = requests.RequestedCall(asked.id, asked.name, asked.arguments)
-        (result,) = await self._services.tools.run_round(self._context, [requested])
+        (result,) = await self.services.tools.run_round(self._context, [requested])
         self._under_way.end(call.id)
         self._conversation.answered(call.id, result.text)
         self._note(Role.TOOL, result.text, call_id=call.id, is_error=result.is_error)
@@ -339,9 +334,9 @@ class ChildHost:
     @contextmanager
     def _asking(self, name: str) -> Iterator[None]:
         with self._under_way.asking(name):
-            self._transcript.show(self._under_way.now)
+            self.transcript.show(self._under_way.now)
             yield
-        self._transcript.show(self._under_way.now)
+        self.transcript.show(self._under_way.now)
 
     # --- what is kept
 
@@ -366,7 +361,7 @@ class ChildHost:
         if self._allotment is not None:
             for call in usage:
                 self._allotment.take(call.prompt_tokens + call.completion_tokens, call.cost_usd)
-        self._transcript.note(
+        self.transcript.note(
             Entry(
                 role,
                 text,
@@ -374,8 +369,8 @@ class ChildHost:
                 tool_calls=calls,
                 tool_call_id=call_id,
                 is_error=is_error,
-                turn_id=self._assignment.context.turn_id,
-                created_at_ms=self._services.clock.now_ms(),
+                turn_id=self.assignment.context.turn_id,
+                created_at_ms=self.services.clock.now_ms(),
             ),
             usage=usage,
             doing=self._under_way.now,

@@ -20,19 +20,18 @@ from typing import Final
 import structlog
 
 from agent import limits
-from agent.concurrency import BackgroundTasks
+from agent.concurrency import BackgroundTasks, wait_at_most
 from agent.subagents.texts import StatusText, heading, heading_of, status_text
 from gateway.bus.deliveries import Deliveries
 from gateway.contracts.errors import BusUnavailable, StoreUnavailable
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import STATUS_PREFIX, CleanText, Reply, ReplyKind, literal_text
-from gateway.contracts.ports import Clock, SpanSink
+from gateway.contracts.ports import Clock
 from gateway.contracts.subagents import SubTask, TaskMode
 from gateway.i18n import words_for
 from gateway.retry import RetryPolicy, retry_until_available
 from gateway.scrub import Scrubber
 from gateway.store import Store
-from gateway.telemetry.spans import subagent_span
 
 _log = structlog.get_logger(__name__)
 
@@ -152,7 +151,7 @@ class StatusLines:
                     await self._say(message, message.first, text)
                     await asyncio.sleep(self.cadence.every_s)
                 elif told.grows_at_ms:
-                    await _until_set(message.news, within_s=(told.grows_at_ms - self.clock.now_ms()) / 1000)
+                    await wait_at_most(message.news, max(told.grows_at_ms - self.clock.now_ms(), 0) / 1000)
                 else:
                     return
         except (BusUnavailable, StoreUnavailable) as error:
@@ -198,30 +197,5 @@ class StatusLines:
         await retry_until_available(lambda: self.deliveries.publish(replies), RetryPolicy(for_s=limits.STATUS_INSIST_S))
 
 
-async def _until_set(event: asyncio.Event, *, within_s: float) -> None:
-    try:
-        async with asyncio.timeout(max(within_s, 0.0)):
-            await event.wait()
-    except TimeoutError:
-        return
-
-
 def _edit_id(first: Reply, text: str) -> str:
     return f"{first.id}:{blake2b(text.encode(), digest_size=_STEP_BYTES).hexdigest()}"
-
-
-class TracingWatch:
-    """A `TaskWatch` that passes everything on and records spans."""
-
-    def __init__(self, inner: StatusLines, spans: SpanSink) -> None:
-        self._inner = inner
-        self._spans = spans
-
-    def started(self, task: SubTask, address: ReplyAddress | None, language: str, *, person: str = "") -> None:
-        """Pass the start on: a span is recorded at the end."""
-        self._inner.started(task, address, language, person=person)
-
-    def ended(self, task: SubTask) -> None:
-        """Pass the end on, and record a span with the cost and the outcome."""
-        self._spans.record(subagent_span(task))
-        self._inner.ended(task)

@@ -9,7 +9,7 @@ import sys
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable, Sequence, Set
 from contextlib import aclosing, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -112,27 +112,21 @@ class Spoken:
         return whole
 
 
+@dataclass(eq=False, repr=False)
 class Exchange:
     """One child's frames, heard and answered. `home` is the folder it may write in, None for one that only reads;
     `share` what that is among its owner's, `age_s` tells how long ago its process was started."""
 
-    def __init__(
-        self,
-        held: SandboxedProcess,
-        host: Host,
-        init: protocol.InitFrame,
-        home: Path | None,
-        age_s: Callable[[], float],
-        *,
-        share: Share | None = None,
-    ) -> None:
-        self._held = held
-        self._process = held.process
-        self._host = host
-        self._init = init
-        self._home = home
-        self._share = share
-        self._age_s = age_s
+    held: SandboxedProcess
+    host: Host
+    init: protocol.InitFrame
+    home: Path | None
+    age_s: Callable[[], float]
+    _: KW_ONLY
+    share: Share | None = None
+
+    def __post_init__(self) -> None:
+        self._process = self.held.process
         self._over: asyncio.Future[ChildEnding] = asyncio.get_running_loop().create_future()
         self._outgoing: asyncio.Queue[protocol.ToChild] = asyncio.Queue(limits.SUBAGENT_FRAMES_WAITING_MAX)
         self._open_calls = asyncio.Semaphore(limits.SUBAGENT_CALLS_OPEN_MAX)
@@ -158,7 +152,7 @@ class Exchange:
 
     async def until_over(self) -> ChildEnding:
         """Talk until the child is done, gives up, breaks the rules or is gone. Raises what the host raises."""
-        self._outgoing.put_nowait(self._init)
+        self._outgoing.put_nowait(self.init)
         hearing = self._do(self._hear())
         self._listening = {hearing, self._do(self._drain())}
         for work in (self._speak(), self._watch(), self._until_gone(hearing)):
@@ -231,17 +225,17 @@ class Exchange:
 
     async def _watch(self) -> None:
         """Watch that the child is ready in time and stays within its limits."""
-        room = await FolderAllowance.measured(self._home, HOME_QUOTA, self._share) if self._home is not None else None
+        room = await FolderAllowance.measured(self.home, HOME_QUOTA, self.share) if self.home is not None else None
         while self._process.returncode is None:
             await asyncio.sleep(limits.SUBAGENT_WATCH_EVERY_S)
-            if self.ready is None and self._age_s() > limits.SUBAGENT_READY_S:
+            if self.ready is None and self.age_s() > limits.SUBAGENT_READY_S:
                 self._fail(Reason.NOT_READY)
             if excess := await self._excess(room):
                 self._fail(excess)
 
     async def _excess(self, room: FolderAllowance | None) -> Reason | Code | None:
         """Return which limit the child exceeds; None for none. A child need not have limited itself."""
-        most = self._init.limits.memory_bytes
+        most = self.init.limits.memory_bytes
         taken = footprint(
             self._process.pid, processes_max=limits.SUBAGENT_TREE_MAX, threads_max=limits.SUBAGENT_THREADS_MAX
         )
@@ -260,7 +254,7 @@ class Exchange:
             await asyncio.wait([hearing], timeout=limits.SUBAGENT_WATCH_EVERY_S)
         await asyncio.wait([hearing], timeout=limits.SUBAGENT_LAST_WORDS_S)
         await reaped(self._process, within_s=limits.SUBAGENT_LAST_WORDS_S)
-        self._fail(self._held.cause() or Reason.SILENT)
+        self._fail(self.held.cause() or Reason.SILENT)
 
     async def _serve(self, call: protocol.ModelCall | protocol.ToolCallFrame) -> None:
         """Answer a call alongside the others, as soon as there is a free place; until then no more is read."""
@@ -273,9 +267,9 @@ class Exchange:
     async def _answer(self, call: protocol.ModelCall | protocol.ToolCallFrame) -> None:
         try:
             if isinstance(call, protocol.ToolCallFrame):
-                await self._outgoing.put(await self._host.tool(call))
+                await self._outgoing.put(await self.host.tool(call))
                 return
-            answers = self._host.model(call)
+            answers = self.host.model(call)
             async with aclosing(answers) if isinstance(answers, AsyncGenerator) else nullcontext():
                 async for frame in answers:
                     await self._outgoing.put(frame)
@@ -287,7 +281,7 @@ class Exchange:
     async def _take(self, frame: protocol.Frame | protocol.Unread) -> None:
         """Handle a frame. A child that has to confine itself and has not reported that it did is ended."""
         if (
-            self._held.has_to_confine_itself
+            self.held.has_to_confine_itself
             and self.ready is None
             and not isinstance(frame, protocol.ReadyFrame | protocol.FailedFrame | protocol.Unread)
         ):
@@ -314,17 +308,17 @@ class Exchange:
         if self.ready is not None:
             return
         self.ready = ready
-        self.ready_ms = round(1000 * self._age_s())
+        self.ready_ms = round(1000 * self.age_s())
         if ready.protocol != protocol.PROTOCOL:
             self._fail(Reason.PROTOCOL.of(ready.protocol))
-        if self._held.has_to_confine_itself and ready.confinement != self._held.confinement:
+        if self.held.has_to_confine_itself and ready.confinement != self.held.confinement:
             self._fail(Reason.NOT_CONFINED)
 
     def _pass_over(self, frame: protocol.Frame | protocol.Unread) -> None:
         """Ignore an unknown frame: a newer child may send some. A child that sends too many of them is broken."""
         self._unread += 1
         reason = frame.reason if isinstance(frame, protocol.Unread) else "a frame that only parents send"
-        _log.info("subagent.unread", task_id=self._init.task_id, reason=reason)
+        _log.info("subagent.unread", task_id=self.init.task_id, reason=reason)
         if self._unread > limits.SUBAGENT_UNREAD_MAX:
             self._fail(Reason.NOT_UNDERSTOOD)
 

@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 import structlog
 
 from agent import limits
-from agent.concurrency import SharedThreads
+from agent.concurrency import SharedThreads, alongside, wait_at_most
 from agent.models.requests import ToolSpec
 from agent.schema import object_schema
 from agent.tools.files.tools import PATH, put
@@ -133,17 +133,13 @@ async def _both_ways(
 ) -> None:
     """Pass bytes both ways until the server has sent everything, or more than the limit; then stop passing on what the
     browser sends as well."""
-    talking = asyncio.ensure_future(_pump(reader, far_writer))
-    try:
+    async with alongside(_pump(reader, far_writer)):
         if not is_tunnel:
             head = await far_reader.readuntil(_END_OF_HEAD)
             while _INTERIM.match(head):  # "early hints" and their like: the answer itself follows
                 head = await far_reader.readuntil(_END_OF_HEAD)
             writer.write(_without_hops(head))
         await _pump(far_reader, writer)
-    finally:
-        talking.cancel()
-        await asyncio.wait([talking])
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -353,12 +349,10 @@ async def open_chromium(
 ) -> AsyncIterator[Chromium]:
     """Provide a Chromium that starts when it is first used and is closed at the end of the block."""
     chromium = Chromium(path, reach, clock, is_sandboxed=is_sandboxed)
-    tidying = asyncio.create_task(chromium.keep_tidy())
     try:
-        yield chromium
+        async with alongside(chromium.keep_tidy()):
+            yield chromium
     finally:
-        tidying.cancel()
-        await asyncio.wait([tidying])
         await chromium.close()
 
 
@@ -495,9 +489,7 @@ async def _followed(page: Page) -> AsyncIterator[None]:
     page.on("framenavigated", note)
     try:
         yield
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(limits.BROWSER_SETTLE_S):
-                await led_on.wait()
+        await wait_at_most(led_on, limits.BROWSER_SETTLE_S)
     finally:
         page.remove_listener("framenavigated", note)
     await page.wait_for_load_state("domcontentloaded")

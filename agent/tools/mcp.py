@@ -11,22 +11,22 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 from jsonschema import Draft202012Validator, SchemaError
 
 from agent import limits
-from agent.concurrency import SharedThreads
+from agent.concurrency import SharedThreads, alongside
 from agent.media import picture_in
 from agent.models.requests import ToolSpec
 from agent.tools.files.tools import put
-from agent.tools.files.workspace import WorkspaceLookup
+from agent.tools.files.workspace import Workspaces
 from agent.tools.mcp_confinement import NOT_TOLD, Launch, ServerAccess, ServerConfinement
 from agent.tools.policy import Risk
 from agent.tools.tool import Enclosed, Tool, ToolContext
@@ -98,12 +98,8 @@ class McpLink:
                     if self._has_connected:  # it was started again, and may be another one
                         self.changed.set()
                     self._has_connected = True
-                    listening = asyncio.create_task(_listen(client, self.changed))
-                    try:
+                    async with alongside(_listen(client, self.changed)):
                         await self._lost.wait()
-                    finally:
-                        listening.cancel()
-                        await asyncio.wait([listening])
             except Exception as error:  # noqa: BLE001 - a supervisor's child: counted, logged, started again later
                 self._ended(error, was_connected=opening.done())
             finally:
@@ -293,10 +289,8 @@ _DIGEST_CHARS: Final = 8
 _SLACK_S: Final = 5.0  # the link keeps time itself and says which server it was
 
 
-class OfferTools(Protocol):
-    """Takes the tools of a server, in place of those of `category` that it had."""
-
-    def __call__(self, tools: Sequence[Tool], /, *, category: str) -> None: ...
+OfferTools = Callable[[Sequence[Tool], str], None]
+"""Takes the tools of a server, in place of those of a category that it had."""
 
 
 def _category(server: McpServer) -> str:
@@ -312,7 +306,7 @@ class McpTools:
         scrubber: Scrubber,
         clock: Clock,
         confinement: ServerConfinement | None,
-        workspaces: WorkspaceLookup,
+        workspaces: Workspaces,
         threads: SharedThreads,
     ) -> None:
         """Prepare the servers. `confinement` applies to those that are programs, except those that the
@@ -343,7 +337,7 @@ class McpTools:
                 continue
             try:
                 tools = tuple(filter(None, (self._tool(link, remote) for remote in found)))
-                offer(tools, category=_category(link.server))
+                offer(tools, _category(link.server))
             except ValueError as error:  # two of one name
                 _log.warning("mcp.refused", server=link.server.name, reason=str(error))
             await asyncio.gather(link.changed.wait(), asyncio.sleep(limits.MCP_LISTED_EVERY_S))

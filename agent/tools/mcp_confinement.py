@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NoReturn, Protocol
+from typing import Final, NoReturn
 
 from agent.limits import SANDBOX_PROBE_S, SANDBOX_TMP_BYTES
 from agent.tools.exec import restrictions
@@ -72,21 +72,6 @@ class Launch:
     environment: Mapping[str, str]
 
 
-class ServerConfinement(Protocol):
-    """One way to confine servers."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def holds_network(self) -> bool: ...
-
-    def launch(
-        self, command: Sequence[str], environment: Mapping[str, str], access: ServerAccess, home: Path
-    ) -> Launch:
-        """Tell how `command` is started so that it is held. Raises `OSError` where there is no such program."""
-
-
 class BubblewrapConfinement:
     """Namespaces: what is not shown is not there."""
 
@@ -101,6 +86,7 @@ class BubblewrapConfinement:
     def launch(
         self, command: Sequence[str], environment: Mapping[str, str], access: ServerAccess, home: Path
     ) -> Launch:
+        """Tell how `command` is started so that it is held. Raises `OSError` where there is no such program."""
         program = _found(command[0], environment)
         arguments = [*WITHOUT_RIGHTS, *self._options, *(("--share-net",) if access.has_network else ())]
         arguments += ["--ro-bind", "/usr", "/usr", *system_folders(), "--proc", "/proc", "--dev", "/dev"]
@@ -140,6 +126,7 @@ class LandlockConfinement:
     def launch(
         self, command: Sequence[str], environment: Mapping[str, str], access: ServerAccess, home: Path
     ) -> Launch:
+        """Tell how `command` is started so that it is held. Raises `OSError` where there is no such program."""
         program = _found(command[0], environment)
         temporary = home / "tmp"
         temporary.mkdir(exist_ok=True)
@@ -160,6 +147,9 @@ class LandlockConfinement:
         """Tell whether a place contains or is one of the hidden folders: Landlock cannot take back a part of a place
         that it shows."""
         return any(ours.is_relative_to(place.resolve()) for ours in self._hidden)
+
+
+ServerConfinement = BubblewrapConfinement | LandlockConfinement
 
 
 def become() -> NoReturn:

@@ -230,30 +230,32 @@ class ToolRegistry:
         self._shown = lru_cache(maxsize=PERMISSIONS_KEPT)(self._show)
         self.add((*tools, shelf.tool()))
 
-    def add(self, tools: Iterable[Tool], *, absent: Sequence[AbsentTool] = (), category: str = "") -> None:
-        """Offer more tools from now on, all of them or none; those of `category` that were there (an MCP server that
-        tells of others now) are offered no more. `absent` ones are off."""
-        new = tuple(tools)
-        names = [tool.spec.name for tool in new]
-        kept = {name: tool for name, tool in self._tools.items() if not category or tool.category != category}
-        if len(set(names)) != len(names) or not kept.keys().isdisjoint(names):
+    def add(self, tools: Iterable[Tool], *, absent: Sequence[AbsentTool] = ()) -> None:
+        """Offer more tools from now on, all of them or none. `absent` ones are off."""
+        self._offer(tuple(tools), self._tools)
+        self._absent |= {tool.name: tool for tool in absent}
+        self._shown.cache_clear()
+
+    def offer_instead(self, tools: Sequence[Tool], category: str) -> None:
+        """Offer these in place of all of `category`: of an MCP server that tells of others now."""
+        self._offer(tools, {name: tool for name, tool in self._tools.items() if tool.category != category})
+
+    def exchange(self, tools: Sequence[Tool]) -> None:
+        """Offer these from the next round on, in place of those of the same names; what runs goes on as it began."""
+        names = {tool.spec.name for tool in tools}
+        if not names <= self._tools.keys():
+            raise ValueError("only a tool that is there can be exchanged")
+        self._offer(tools, {name: tool for name, tool in self._tools.items() if name not in names})
+
+    def _offer(self, new: Sequence[Tool], kept: Mapping[str, Tool]) -> None:
+        """Offer these and those that are `kept`. Raises `ValueError` where two share a name."""
+        tools = {tool.spec.name: tool for tool in new}
+        if len(tools) != len(new) or not kept.keys().isdisjoint(tools):
             raise ValueError("two tools share a name")
         for tool in new:
             check_schema(tool.checked)
-        self._absent |= {tool.name: tool for tool in absent}
-        self._tools = kept | {tool.spec.name: tool for tool in new}
-        self._fitting |= {tool.spec.name: Fitting(tool.checked) for tool in new}
-        self._shown.cache_clear()
-
-    def exchange(self, tools: Iterable[Tool]) -> None:
-        """Offer these from the next round on, in place of those of the same names; what runs goes on as it began."""
-        new = {tool.spec.name: tool for tool in tools}
-        if not new.keys() <= self._tools.keys():
-            raise ValueError("only a tool that is there can be exchanged")
-        for tool in new.values():
-            check_schema(tool.checked)
-        self._tools |= new
-        self._fitting |= {name: Fitting(tool.checked) for name, tool in new.items()}
+        self._tools = {**kept, **tools}
+        self._fitting |= {name: Fitting(tool.checked) for name, tool in tools.items()}
         self._shown.cache_clear()
 
     @property

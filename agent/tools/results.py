@@ -6,7 +6,7 @@ import re
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import regex
 
@@ -27,13 +27,6 @@ _MARK_CHARS: Final = 120  # of either, with its numbers and without handle and a
 _RUN_UP: Final = 256  # characters before a cut that decide where graphemes begin; no writing has longer ones
 
 
-class Pieces(NamedTuple):
-    """The kept parts of a long text: `text[:head_end]` and `text[tail_start:]`."""
-
-    head_end: int
-    tail_start: int
-
-
 def abridged(text: str, chars_max: int, *, handle: str = "", advice: str = "") -> str:
     """Shorten `text` to at most `chars_max` characters: the middle goes, and a mark says how much of it, and how to
     read on where there is a `handle`, else the `advice`. Where there is no room for a mark, only the head is kept."""
@@ -48,8 +41,9 @@ def abridged(text: str, chars_max: int, *, handle: str = "", advice: str = "") -
     return text[:head_end] + mark + text[tail_start:]
 
 
-def pieces(length: int, text: str) -> Pieces:
-    """Choose where to cut `text` so that head and tail together have at most `length` characters.
+def pieces(length: int, text: str) -> tuple[int, int]:
+    """Choose where to cut `text`, into a head up to the one and a tail from the other place on, so that both together
+    have at most `length` characters.
 
     Two thirds go to the head, where most tools say what matters. Both cuts are at the edge of a grapheme."""
     head_end = grapheme_start(text, length - length // 3)
@@ -58,7 +52,7 @@ def pieces(length: int, text: str) -> Pieces:
     if started < tail_start:
         found = _GRAPHEME.match(text, started)
         started = found.end() if found else len(text)
-    return Pieces(head_end, max(started, head_end))
+    return head_end, max(started, head_end)
 
 
 def grapheme_start(text: str, at: int) -> int:

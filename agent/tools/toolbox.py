@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 from jsonschema import SchemaError
 
-from agent.concurrency import SharedThreads, Slots
+from agent.concurrency import SharedThreads, Slots, alongside
 from agent.limits import FILE_THREADS_MAX, FILE_THREADS_OWNER_MAX, QUERIES_MAX, QUERIES_OWNER_MAX
 from agent.models.requests import ToolSpec
 from agent.schema import object_schema, text_schema
@@ -23,7 +22,7 @@ from agent.tools.exec.sandbox import find_sandbox
 from agent.tools.exec.tools import execution_tools, no_skills
 from agent.tools.files.send_file import sending_tool
 from agent.tools.files.tools import READING, WRITING, FileTool
-from agent.tools.files.workspace import WorkspaceLookup, Workspaces
+from agent.tools.files.workspace import Workspaces
 from agent.tools.mcp import McpServer, McpTools
 from agent.tools.mcp_confinement import ServerAccess, ServerConfinement, find_confinement, not_held
 from agent.tools.policy import Permission, Policy, PolicyLine, Risk, Visibility
@@ -32,7 +31,7 @@ from agent.tools.results import KeptElsewhere
 from agent.tools.secrets import SecretInjector
 from agent.tools.tool import AbsentTool, Tool, ToolContext
 from agent.tools.web.session import WebSession
-from agent.tools.web.tools import Brave, Keyless, SearchEngine, Searxng, Tavily, web_tools
+from agent.tools.web.tools import Keyless, SearchApi, SearchEngine, web_tools
 from gateway.config import process_environment
 from gateway.config.tools import BrowserSettings, McpSetting, PolicySetting, ToolSettings, WebSettings
 from gateway.contracts.errors import ConfigError, QueryRefused, ToolError
@@ -102,7 +101,7 @@ def _line(cells: Sequence[str | None]) -> str:
 # The file tools as a registry has them: each on the workspace of the calling conversation, in a thread.
 
 
-def offered_files(tools: Iterable[FileTool], homes: WorkspaceLookup, threads: SharedThreads) -> tuple[Tool, ...]:
+def offered_files(tools: Iterable[FileTool], homes: Workspaces, threads: SharedThreads) -> tuple[Tool, ...]:
     """Offer the file tools of a workspace. Those that only read may quote the placeholder of a secret; the others would
     write it into a file. Text that they read counts as foreign, because a workspace also holds files that people sent
     and pages that were fetched."""
@@ -202,12 +201,8 @@ async def open_toolbox(
         )
         _add_plugins(registry, plugins)
         servers = McpTools(reached, scrubber, clock, confinement, workspaces, files)
-        keeping = asyncio.create_task(servers.serve(registry.add))
-        try:
+        async with alongside(servers.serve(registry.offer_instead)):
             yield registry
-        finally:
-            keeping.cancel()
-            await asyncio.wait([keeping])
 
 
 async def _browser(setting: BrowserSettings, clock: Clock, stack: AsyncExitStack) -> Chromium | NoBrowser:
@@ -224,18 +219,10 @@ def _engine(web: WebSettings) -> SearchEngine | None:
         raise ConfigError(
             f"tools.web.engine is {web.engine}, which needs {web.lacks}: set it, or leave the engine empty"
         )
+    if web.engine == "ddgs":
+        return Keyless(web.url) if find_spec("ddgs") else None  # a light installation does without
     key = web.key.get_secret_value() if web.key else ""
-    match web.engine:
-        case "ddgs":
-            return Keyless(web.url) if find_spec("ddgs") else None  # a light installation does without
-        case "searxng":
-            return Searxng(web.url)
-        case "brave":
-            return Brave(key, web.url) if web.url else Brave(key)
-        case "tavily":
-            return Tavily(key, web.url) if web.url else Tavily(key)
-        case "":
-            return None
+    return SearchApi(web.engine, key=key, address=web.url) if web.engine else None
 
 
 def _policy_line(line: PolicySetting) -> PolicyLine:

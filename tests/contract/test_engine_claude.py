@@ -19,7 +19,7 @@ from agent import assembly
 from agent.engine import Engine, Joined, Turn
 from agent.limits import IMAGE_TOKENS
 from agent.models.catalog import ModelEndpoint
-from agent.models.client import ModelClient, ModelHealth
+from agent.models.client import ModelClient
 from agent.models.demo import ScriptedClient
 from agent.models.metering import Planned
 from agent.models.requests import ModelFacts, PromptMessage, StopReason
@@ -124,7 +124,7 @@ class Pictures:
     def __init__(self, pictures: Mapping[str, bytes] = {}) -> None:
         self._pictures = pictures
 
-    async def bytes_of(self, key: SessionKey, path: str) -> bytes | None:
+    async def __call__(self, key: SessionKey, path: str) -> bytes | None:
         return self._pictures.get(path)
 
 
@@ -154,13 +154,11 @@ async def converse(
     """One turn, each attempt with the next program."""
     runs = iter(clis)
     engine = ClaudeEngine(
-        ModelClient(Priced(sees=sees)),
+        ModelClient(Priced(sees=sees), gate=gate or Till()),
         registry(*tools, policy=policy),
         Scrubber(),
         SystemClock(),
         otherwise=otherwise or Otherwise(),
-        gate=gate or Till(),
-        health=ModelHealth(),
         gallery=Pictures(pictures),
         rounds_max=rounds_max,
         transport=lambda: next(runs),
@@ -572,13 +570,11 @@ async def test_the_real_program_is_given_nothing_but_our_tools(monkeypatch: pyte
 def real_engine(api_base: str, *tools: Tool, pictures: Mapping[str, bytes] = {}, **parameters: Any) -> ClaudeEngine:
     """With the program that came with the SDK, for an endpoint with these parameters."""
     return ClaudeEngine(
-        ModelClient(Priced()),
+        ModelClient(Priced(), gate=Till()),
         registry(*tools),
         Scrubber(),
         SystemClock(),
         otherwise=Otherwise(),
-        gate=Till(),
-        health=ModelHealth(),
         gallery=Pictures(pictures),
         rounds_max=5,
         endpoint_of=partial(ModelEndpoint, api_key="sk-ant-nobody", api_base=api_base, **parameters),
@@ -692,8 +688,8 @@ def test_without_the_extra_the_start_stops_and_says_what_to_install(monkeypatch:
 def test_the_engine_needs_a_model_it_can_answer_with() -> None:
     def engine_of(model: str) -> Engine:
         settings = AgentSettings(model=model, engine="claude_sdk")
-        others = (ModelHealth(), registry(), Scrubber(), SystemClock(), Pictures())
-        return assembly._engine(settings, ModelClient(Priced()), ModelEndpoint, Till(), *others)
+        others = (registry(), Scrubber(), SystemClock(), Pictures())
+        return assembly._engine(settings, ModelClient(Priced(), gate=Till()), ModelEndpoint, *others)
 
     with pytest.raises(ConfigError, match=r"agent\.model is openai/gpt-4o"):
         engine_of("openai/gpt-4o")
@@ -703,14 +699,9 @@ def test_the_engine_needs_a_model_it_can_answer_with() -> None:
 def test_an_entry_whose_temperature_the_program_cannot_pass_on_is_refused_at_the_start() -> None:
     def engine_of(temperature: float | None = None) -> Engine:
         settings = AgentSettings(model="careful", engine="claude_sdk")
-        others = (ModelHealth(), registry(), Scrubber(), SystemClock(), Pictures())
-        return assembly._engine(
-            settings,
-            ModelClient(Priced()),
-            lambda _name: ModelEndpoint(MODEL, temperature=temperature),
-            Till(),
-            *others,
-        )
+        others = (registry(), Scrubber(), SystemClock(), Pictures())
+        endpoint_of = partial(ModelEndpoint, MODEL, temperature=temperature)
+        return assembly._engine(settings, ModelClient(Priced()), lambda _name: endpoint_of(), *others)
 
     with pytest.raises(ConfigError, match=r"models\.careful\.temperature: .* takes none"):
         engine_of(temperature=0.2)

@@ -78,7 +78,7 @@ async def configured(providers: Providers, path: Path, **more: str) -> AsyncIter
     }
     clients = model_clients(load_settings(None, environ).settings)
     yield clients
-    await clients.provider.close()
+    await clients.client.close()
 
 
 def asking(model: str, purpose: UsagePurpose = UsagePurpose.TURN) -> ModelRequest:
@@ -105,15 +105,15 @@ def keys_at(server: ModelServer | ProviderServer) -> set[str]:
 async def test_no_key_ever_reaches_another_host(providers: Providers, tmp_path: Path) -> None:
     """Of the model of conversations, of a fall-back, of entries that talk, embed and hear."""
     async with configured(providers, tmp_path) as clients:
-        assert await said_by(clients.client(), asking("openai/gpt-4o-mini")) == "openai/gpt-4o-mini"
-        assert await said_by(clients.client(), asking("openai/another")) == "openai/another"
-        assert await said_by(clients.client(), asking("fast")) == "fast"
+        assert await said_by(clients.client, asking("openai/gpt-4o-mini")) == "openai/gpt-4o-mini"
+        assert await said_by(clients.client, asking("openai/another")) == "openai/another"
+        assert await said_by(clients.client, asking("fast")) == "fast"
         providers.home.failures.append(Failure(401, "Incorrect API key provided"))
-        assert await said_by(clients.client(), asking("openai/gpt-4o-mini")) == "anthropic/claude-haiku-4-5"
-        assert clients.embeddings is not None
-        assert clients.transcriptions is not None
-        await clients.client().embed(EmbeddingRequest("meanings", KEY, (literal_text("hello"),), 20.0))
-        await clients.client().transcribe(HEARD)
+        assert await said_by(clients.client, asking("openai/gpt-4o-mini")) == "anthropic/claude-haiku-4-5"
+        assert clients.client.embeddings is not None
+        assert clients.client.transcriptions is not None
+        await clients.client.embed(EmbeddingRequest("meanings", KEY, (literal_text("hello"),), 20.0))
+        await clients.client.transcribe(HEARD)
     assert keys_at(providers.home) == {HOME_KEY}
     assert keys_at(providers.anthropic) == {CLAUDE_KEY}
     assert keys_at(providers.other) == {OTHER_KEY, NO_KEY}
@@ -128,12 +128,12 @@ async def test_an_entry_says_how_it_is_asked(providers: Providers, tmp_path: Pat
     """What a request says of itself counts more; about small work nobody thinks for long."""
     more = {"TRIVET_MODELS__FAST__MODEL": "openai/o3", "TRIVET_MODELS__FAST__REASONING_EFFORT": "high"}
     async with configured(providers, tmp_path, **more) as clients:
-        await ask(clients.client(), asking("fast"))
-        await ask(clients.client(), replace(asking("fast", UsagePurpose.TITLE), completion_tokens_max=32))
+        await ask(clients.client, asking("fast"))
+        await ask(clients.client, replace(asking("fast", UsagePurpose.TITLE), completion_tokens_max=32))
     async with configured(providers, tmp_path) as clients:
-        await ask(clients.client(), replace(asking("fast"), temperature=0.3))
-        await ask(clients.client(), asking("fast"))
-        assert clients.provider.facts("fast").output_max == 77
+        await ask(clients.client, replace(asking("fast"), temperature=0.3))
+        await ask(clients.client, asking("fast"))
+        assert clients.client.facts("fast").output_max == 77
     long, short, warm, usual = providers.other.requests
     assert (long["reasoning_effort"], long["max_completion_tokens"]) == ("high", 77)
     assert (short["reasoning_effort"], short["max_completion_tokens"]) == ("low", 32)
@@ -145,7 +145,7 @@ async def test_entries_are_chosen_by_name(providers: Providers, tmp_path: Path) 
     environ = _environ(providers)
     settings = load_settings(None, environ).settings
     async with configured(providers, tmp_path) as clients:
-        models = Models(clients.provider, settings)
+        models = Models(clients.client, settings)
         assert models.choosable == ("openai/gpt-4o-mini", "fast")
         assert models.is_callable("fast")
         assert not models.is_callable("fats")

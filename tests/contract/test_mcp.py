@@ -51,8 +51,8 @@ async def offered(*servers: McpServer, confinement: ServerConfinement | None = N
     tools = registry()
     known: list[str] = []
 
-    def offer(found: Sequence[Tool], *, category: str) -> None:
-        tools.add(found, category=category)
+    def offer(found: Sequence[Tool], category: str) -> None:
+        tools.offer_instead(found, category)
         known.extend(tool.spec.name for tool in found)
 
     threads, folder = SharedThreads("files", 1, 1), tempfile.TemporaryDirectory()

@@ -330,10 +330,10 @@ async def main(data_dir, model, url):
     if clients.warm_up is not None:
         await clients.warm_up()
         before = set(sys.modules)
-        assert (await heard(clients.provider, asking(model))).text == "Hello."
+        assert (await heard(clients.client, asking(model))).text == "Hello."
         loaded = {name for name in set(sys.modules) - before if name.startswith(("litellm", "openai"))}
         assert not loaded, loaded
-    await clients.provider.close()
+    await clients.client.close()
     print(*(name in sys.modules for name in ("litellm", "litellm.main", "openai.resources")))
 
 asyncio.run(main(*sys.argv[1:]))

@@ -10,7 +10,7 @@ import pytest
 from agent.concurrency import Deadline, while_asking
 from agent.features.plans import NoPlan
 from agent.limits import SUBAGENT_DEPTH_MAX, SUBAGENT_LABEL_CHARS_MAX, SUBAGENT_PROMPT_CHARS_MAX, SUBAGENTS_LIVE_MAX
-from agent.subagents.orchestration import PlanSubAgents
+from agent.subagents.orchestration import write_plan
 from agent.subagents.runs import SubagentRun, SubOrder
 from agent.tools.tool import CallOrigin, ToolContext
 from gateway.contracts.budgets import Measure
@@ -380,7 +380,7 @@ async def test_a_type_that_an_operator_left_no_tool_is_not_sent_out(sqlite_store
         with pytest.raises(ToolError, match="'code' are switched off"):
             await made.agents.delegate(made.context, order(sub_type="code"))
         with pytest.raises(NoPlan, match="'plan' are switched off"):
-            await PlanSubAgents(made.agents).written(made.context, CleanText("Plan it."))
+            await write_plan(made.agents, made.context, CleanText("Plan it."))
         assert await made.newest() == []
 
 

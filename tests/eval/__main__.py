@@ -71,7 +71,7 @@ async def _judge_all(cases: Sequence[Case], *, is_small: bool, at_once: int) -> 
 @asynccontextmanager
 async def _configured() -> AsyncIterator[tuple[ModelProvider, str]]:
     settings = load_settings(None, os.environ).settings
-    provider = model_clients(settings).client()
+    provider = model_clients(settings).client
     yield provider, settings.agent.model
     await provider.close()
 

@@ -14,7 +14,7 @@ from typing import Literal
 from agent.assembly import announcing, assembled, control_lane, suggesting
 from agent.model_clients import ModelClients
 from agent.models.catalog import ModelEndpoint
-from agent.models.client import ModelHealth
+from agent.models.client import ModelClient, ModelHealth
 from agent.models.requests import EmbeddingModel, ModelProvider, SpeechModel, TranscriptionModel
 from agent.models.selection import prices_of
 from agent.runtime.relay import FileServer, Relay
@@ -267,14 +267,16 @@ async def running_agent(
         bus=bus,
         store=store,
         clients=ModelClients(
-            provider,
-            embeddings,
-            transcriptions,
+            ModelClient(
+                provider,
+                embeddings=embeddings,
+                transcriptions=transcriptions,
+                speech=speech,
+                fallbacks=fallbacks,
+                health=health,
+            ),
             partial(ModelEndpoint, api_base=api_base),
-            health,
-            fallbacks,
             embedding_model=MODEL if embeddings else "",
-            speech=speech,
         ),
         scrubber=scrubber,
         clock=clock,

@@ -14,6 +14,7 @@ from agent.models.selection import Models
 from agent.subagents.catalog import Catalog
 from agent.subagents.dispatcher import SubagentFactory, SubAgents
 from agent.subagents.runs import RunRegistry, SubagentRun
+from agent.subagents.status import StatusLines
 from agent.subagents.supervisor import ChildEnding
 from agent.tools.tool import CallOrigin, ToolContext
 from gateway.clock import SystemClock
@@ -26,6 +27,7 @@ from gateway.contracts.sessions import Session
 from gateway.contracts.subagents import SubTask, TaskState
 from gateway.scrub import Scrubber
 from gateway.store import Store
+from gateway.telemetry.spans import NoSpans
 from tests.contract.subtask_samples import conversation, turn_of, wake_of
 from tests.parts.tooling import context
 
@@ -44,12 +46,12 @@ def ending(
     return ChildEnding(state, reason, response, confinement, 5, 1)
 
 
-@dataclass
-class Board:
+class Board(StatusLines):
     """Whoever watches; and which ends were rung."""
 
-    seen: list[tuple[str, TaskState]] = field(default_factory=list)
-    rung: int = 0
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, TaskState]] = []
+        self.rung = 0
 
     def started(self, task: SubTask, address: ReplyAddress | None, language: str, *, person: str = "") -> None:
         self.seen.append((task.id, task.state))
@@ -112,7 +114,6 @@ async def nursery(
     catalog = Catalog(store.sub_types, clock, rows=rows, known_tools=_AnyName)
     factory = SubagentFactory(catalog, registry, models, store, scrubber, clock, rights=_always, limit_s=limit_s)
     agents = SubAgents(
-        registry,
         factory,
         lambda run: made.carry_out(run),
         defaultdict(lambda: Slots(live_max)),
@@ -120,6 +121,7 @@ async def nursery(
         scrubber,
         clock,
         watch=board,
+        spans=NoSpans(),
         ring=board.ring,
     )
     made = Nursery(agents, registry, board, in_turn(await conversation(store)), store, act)

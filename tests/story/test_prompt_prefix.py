@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from agent.model_clients import WorkspaceGallery
+from agent.model_clients import gallery_of
 from agent.models.catalog import ModelCatalog, ModelEndpoint
 from agent.models.litellm import LitellmClient
 from agent.tools.files.workspace import Workspaces
@@ -66,7 +66,7 @@ async def test_an_image_stays_where_it_was_shown(
     bus: RedisBus, sqlite_store: Store, tmp_path: Path, provider: ModelServer
 ) -> None:
     """Its bytes, too, are part of what a provider has read."""
-    gallery = WorkspaceGallery(Workspaces(tmp_path / WORKSPACES))
+    gallery = gallery_of(Workspaces(tmp_path / WORKSPACES))
     client = LitellmClient(
         ModelCatalog(), partial(ModelEndpoint, api_base=provider.url, api_key="key-of-the-test"), gallery=gallery
     )
@@ -90,7 +90,7 @@ async def test_an_image_stays_where_it_was_shown(
 async def test_an_image_of_a_tool_is_shown_after_its_result_and_stays_there(
     bus: RedisBus, sqlite_store: Store, tmp_path: Path, provider: ModelServer
 ) -> None:
-    gallery = WorkspaceGallery(Workspaces(tmp_path / WORKSPACES))
+    gallery = gallery_of(Workspaces(tmp_path / WORKSPACES))
     client = LitellmClient(
         ModelCatalog(), partial(ModelEndpoint, api_base=provider.url, api_key="key-of-the-test"), gallery=gallery
     )

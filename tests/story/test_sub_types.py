@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import httpx
@@ -205,7 +205,7 @@ async def test_a_model_is_offered_the_types_as_an_operator_describes_them_while_
     model, offered_anew = Delegating(), list[object]()
     exchange = ToolRegistry.exchange
 
-    def heard(registry: ToolRegistry, tools: Iterable[Tool]) -> None:
+    def heard(registry: ToolRegistry, tools: Sequence[Tool]) -> None:
         offered_anew.append(tools)
         exchange(registry, tools)
 

@@ -51,7 +51,7 @@ def test_a_model_that_retires_soon_is_no_pick() -> None:
 def picked(data_dir: Path, *, memory: bool = True, **agent: Any) -> str:
     settings = Settings(data_dir=data_dir, agent=AgentSettings(**agent), memory=MemorySettings(enabled=memory))
     clients = model_clients(settings)
-    assert (clients.embeddings is None) == (clients.embedding_model == "")
+    assert (clients.client.embeddings is None) == (clients.embedding_model == "")
     return clients.embedding_model
 
 

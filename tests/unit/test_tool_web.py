@@ -15,7 +15,7 @@ from aiohttp import web
 from agent.limits import TOOL_RESULT_CHARS_MAX, WEB_BYTES_MAX
 from agent.tools.registry import ToolRegistry
 from agent.tools.web.session import PageReader, WebPage, WebSession
-from agent.tools.web.tools import Brave, SearchEngine, Searxng, Tavily, web_tools
+from agent.tools.web.tools import SearchApi, SearchEngine, web_tools
 from gateway.contracts.errors import ToolError
 from tests.parts.tooling import context, registry, run
 
@@ -295,9 +295,9 @@ async def test_each_engine_is_asked_in_its_own_way_and_answers_in_ours(site: Sit
     site.answers["/search"] = json_answer({"results": ROWS})
     site.answers["/res/v1/web/search"] = json_answer({"web": {"results": ROWS}})
     engines: dict[str, SearchEngine] = {
-        "searxng": Searxng(site.url("/")),
-        "brave": Brave("key-of-brave", site.url("")),
-        "tavily": Tavily("key-of-tavily", site.url("")),
+        "searxng": SearchApi("searxng", address=site.url("/")),
+        "brave": SearchApi("brave", key="key-of-brave", address=site.url("")),
+        "tavily": SearchApi("tavily", key="key-of-tavily", address=site.url("")),
     }
     engine = engines.pop(kind)
     for unused in engines.values():
@@ -325,7 +325,7 @@ async def test_each_engine_is_asked_in_its_own_way_and_answers_in_ours(site: Sit
 async def test_an_engine_that_answers_nonsense_is_an_error(site: Site, body: bytes, status: int) -> None:
     """A redirect, too: it is not followed."""
     site.says("/search", body, "application/json", status, {"Location": "/elsewhere"})
-    engine = Searxng(site.url())
+    engine = SearchApi("searxng", address=site.url())
     with pytest.raises(ToolError, match="the search engine"):
         await engine.search("x", count=3)
     await engine.close()
@@ -335,7 +335,7 @@ async def test_an_engine_that_answers_nonsense_is_an_error(site: Site, body: byt
 @pytest.mark.parametrize("body", [b'{"results": 5}', b"[]", b"{}", b'{"results": [5, {}, {"url": null}]}'])
 async def test_an_engine_that_answers_nothing_of_use_finds_nothing(site: Site, body: bytes) -> None:
     site.says("/search", body, "application/json")
-    engine = Searxng(site.url())
+    engine = SearchApi("searxng", address=site.url())
     assert await engine.search("x", count=3) == ()
     await engine.close()
 

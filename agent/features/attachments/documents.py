@@ -12,19 +12,18 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 import structlog
 
 from agent import limits
-from agent.concurrency import Slots
+from agent.concurrency import Slots, alongside
 from agent.features.attachments import reader
 from agent.features.attachments.inbox import LOCKED_DOCUMENT, NOBODY_READS_IT, TAKES_TOO_LONG, UNREADABLE, KeptFile
 from agent.media import text_in
 from agent.subagents.sandbox import AUTO, ChildSandbox, find_confinement
-from agent.tools.exec.processes import run_to_end
+from agent.tools.exec.processes import feed, run_to_end
 from gateway.contracts.errors import FileRefused
 from gateway.contracts.ids import SessionKey
 from gateway.scrub.raw_text import head
@@ -114,21 +113,11 @@ async def _exchanged(process: asyncio.subprocess.Process, content: bytes, bytes_
     assert process.stdin is not None
     assert process.stdout is not None
     assert process.stderr is not None
-    feeding = asyncio.ensure_future(_feed(process.stdin, content))
-    complaining = asyncio.ensure_future(_heard(process.stderr, limits.READER_ERRORS_BYTES_MAX))
-    try:
-        return await _heard(process.stdout, bytes_max), await complaining
-    finally:
-        feeding.cancel()
-        complaining.cancel()
-        await asyncio.wait([feeding, complaining])
-
-
-async def _feed(pipe: asyncio.StreamWriter, content: bytes) -> None:
-    with suppress(ConnectionError, OSError):
-        pipe.write(content)
-        await pipe.drain()
-        pipe.close()
+    async with alongside(feed(process.stdin, content)):
+        written, errors = await asyncio.gather(
+            _heard(process.stdout, bytes_max), _heard(process.stderr, limits.READER_ERRORS_BYTES_MAX)
+        )
+    return written, errors
 
 
 async def _heard(pipe: asyncio.StreamReader, bytes_max: int) -> bytes:

@@ -15,7 +15,7 @@ import structlog
 
 from agent.limits import ATTACHMENT_ASKED_MAX, DOCUMENT_BYTES_MAX, IMAGE_BYTES_MAX
 from agent.tools.files.send_file import media_type, safe_name
-from agent.tools.files.workspace import Workspace, WorkspaceLookup
+from agent.tools.files.workspace import Workspace, Workspaces
 from gateway.bus.files import Files
 from gateway.config.features import AttachmentSettings
 from gateway.contracts.errors import FileRefused, ToolError
@@ -119,33 +119,30 @@ class RefusedFile:
     reason: CleanText
 
 
+@dataclass(eq=False, repr=False)
 class Inbox:
     """Keeps the files of messages."""
 
-    def __init__(
-        self, bus: Files, workspaces: WorkspaceLookup, settings: AttachmentSettings, scrubber: Scrubber, clock: Clock
-    ) -> None:
-        self._bus = bus
-        self._workspaces = workspaces
-        self._settings = settings
-        self._scrubber = scrubber
-        self._clock = clock
+    bus: Files
+    workspaces: Workspaces
+    settings: AttachmentSettings
+    scrubber: Scrubber
+    clock: Clock
 
     async def take(self, message: InboundMessage, attachment: Attachment) -> KeptFile | RefusedFile:
         """Fetch a file of `message`, or of what it quotes, into the workspace. A second call does not fetch it again.
         Raises `BusUnavailable`, which is no fault of the file."""
-        of_chat = self._scrubber.for_chat(str(message.key))
+        of_chat = self.scrubber.for_chat(str(message.key))
         name = of_chat.scrub(safe_name(attachment.name))
         try:
-            every = (*message.attachments, *(file for quote in message.quotes for file in quote.attachments))
-            if every.index(attachment) >= self._settings.per_message_max:
+            if files_of(message).index(attachment) >= self.settings.per_message_max:
                 raise FileRefused(ONE_TOO_MANY)
             bytes_max = self._bytes_max(attachment.kind)
             if attachment.size_bytes is not None and attachment.size_bytes > bytes_max:
                 raise FileRefused(too_large(bytes_max))
-            workspace = self._workspaces.of(message.key)
+            workspace = self.workspaces.of(message.key)
             path = of_chat.scrub(f"{FOLDER}/{_mark(message, attachment)}-{name}")
-            content = await asyncio.to_thread(_found, workspace, path, bytes_max)
+            content = await asyncio.to_thread(kept, workspace, path, bytes_max=bytes_max)
             if content is None:
                 await asyncio.to_thread(_check_room, workspace, attachment.size_bytes or 0)
                 content = (await self._fetched(message, attachment, bytes_max)).content
@@ -162,9 +159,9 @@ class Inbox:
     async def _fetched(self, message: InboundMessage, attachment: Attachment, bytes_max: int) -> FetchedFile:
         for _ in range(ATTACHMENT_ASKED_MAX):
             wanted = WantedAttachment(
-                self._clock.new_id(), message.address.channel, message.key, attachment.reference, bytes_max
+                self.clock.new_id(), message.address.channel, message.key, attachment.reference, bytes_max
             )
-            file = await self._bus.fetch_attachment(wanted)
+            file = await self.bus.fetch_attachment(wanted)
             if file is not None:
                 return file
         raise FileRefused(NOBODY_ANSWERS)
@@ -172,24 +169,22 @@ class Inbox:
     def _bytes_max(self, kind: AttachmentKind) -> int:
         match kind:
             case AttachmentKind.IMAGE:
-                return self._settings.image_bytes_max
+                return self.settings.image_bytes_max
             case AttachmentKind.VOICE | AttachmentKind.AUDIO:
-                return self._settings.audio_bytes_max
+                return self.settings.audio_bytes_max
             case _:
-                return self._settings.file_bytes_max
+                return self.settings.file_bytes_max
+
+
+def files_of(message: InboundMessage) -> tuple[Attachment, ...]:
+    """List a message's own files, then those of what it quotes."""
+    return (*message.attachments, *(file for quote in message.quotes for file in quote.attachments))
 
 
 def _mark(message: InboundMessage, attachment: Attachment) -> str:
     """Compute a mark that is always the same for the same file of the same message."""
     source = f"{first_id_of(message.id)}\n{attachment.reference}".encode(errors="surrogatepass")
     return hashlib.blake2b(source, digest_size=_DIGEST_BYTES).hexdigest()
-
-
-def _found(workspace: Workspace, path: str, bytes_max: int) -> bytes | None:
-    try:
-        return workspace.read_if_there(path, bytes_max=bytes_max)
-    except ToolError:
-        return None  # something else is in its place by now: that is for `_keep` to say
 
 
 def _check_room(workspace: Workspace, size_bytes: int) -> None:
@@ -233,7 +228,7 @@ def kept_text(workspace: Workspace, path: CleanText) -> str | None:
 
 
 def kept(workspace: Workspace, path: CleanText, *, bytes_max: int = IMAGE_BYTES_MAX) -> bytes | None:
-    """Return the content that was kept at this path."""
+    """Return the content that was kept at this path; None also where something else is in its place by now."""
     try:
         return workspace.read_if_there(path, bytes_max=bytes_max)
     except ToolError:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from itertools import islice
-from typing import Final, Protocol
+from typing import Final
 
 import structlog
 
@@ -21,8 +21,10 @@ from agent.features.attachments.inbox import (
     NOT_UNDERSTOOD,
     ONE_TOO_MANY,
     TOO_MANY_PIXELS,
+    Inbox,
     KeptFile,
     RefusedFile,
+    files_of,
     keep,
     kept,
     kept_text,
@@ -38,7 +40,7 @@ from agent.models.metering import usage_of
 from agent.models.selection import Models
 from agent.prompts.library import PROMPTS
 from agent.tokens import estimate_tokens
-from agent.tools.files.workspace import WorkspaceLookup
+from agent.tools.files.workspace import Workspaces
 from gateway.contracts import context_blocks
 from gateway.contracts.context_blocks import AttachmentBlocks, Image
 from gateway.contracts.errors import BudgetSpent, FileRefused, ModelError, StoreError
@@ -82,23 +84,21 @@ _log = structlog.get_logger(__name__)
 _ASKED: Final = literal_text("Describe this image.")
 
 
+@dataclass(eq=False, repr=False)
 class Transcriber:
     """Transcribes recordings."""
 
-    def __init__(
-        self, inner: requests.TranscriptionModel, model: str, store: Store, scrubber: Scrubber, clock: Clock
-    ) -> None:
-        self._inner = inner
-        self._model = model
-        self._store = store
-        self._scrubber = scrubber
-        self._clock = clock
+    inner: requests.TranscriptionModel
+    model: str
+    store: Store
+    scrubber: Scrubber
+    clock: Clock
 
     async def words(self, name: str, media_type: str, content: bytes, occasion: AttachmentContext) -> CleanText:
         """Transcribe speech; empty for silence. Raises the `ModelError` tree."""
         key = occasion.session.key
         request = requests.TranscriptionRequest(
-            self._model,
+            self.model,
             key,
             name,
             media_type,
@@ -108,36 +108,36 @@ class Transcriber:
             turn_id=occasion.turn_id,
             permit=occasion.permit,
         )
-        answer = await self._inner.transcribe(request)
+        answer = await self.inner.transcribe(request)
         usage = Usage(
             key,
             UsagePurpose.TRANSCRIPTION,
-            self._model,
+            self.model,
             prompt_tokens=answer.tokens.prompt,
             completion_tokens=answer.tokens.completion,
             cost_usd=answer.cost_usd,
             turn_id=occasion.turn_id,
-            created_at_ms=self._clock.now_ms(),
+            created_at_ms=self.clock.now_ms(),
         )
-        await _charge(self._store, usage, occasion)
-        return clipped(self._scrubber.for_chat(str(key)).scrub(answer.text.strip()), limits.SPOKEN_CHARS_MAX)
+        await _charge(self.store, usage, occasion)
+        return clipped(self.scrubber.for_chat(str(key)).scrub(answer.text.strip()), limits.SPOKEN_CHARS_MAX)
 
 
+@dataclass(eq=False, repr=False)
 class ImageDescriber:
     """Describes an image for a model that cannot see it."""
 
-    def __init__(self, client: ModelClient, model: str, store: Store, scrubber: Scrubber, clock: Clock) -> None:
-        self._client = client
-        self._model = model
-        self._store = store
-        self._scrubber = scrubber
-        self._clock = clock
+    client: ModelClient
+    model: str
+    store: Store
+    scrubber: Scrubber
+    clock: Clock
 
     async def description(self, image: Image, occasion: AttachmentContext) -> CleanText:
         """Describe an image in a few sentences. Raises the `ModelError` tree."""
         key = occasion.session.key
         request = requests.ModelRequest(
-            model=self._model,
+            model=self.model,
             purpose=UsagePurpose.VISION,
             key=key,
             system=PROMPTS.look,
@@ -147,13 +147,13 @@ class ImageDescriber:
             turn_id=occasion.turn_id,
             permit=occasion.permit,
         )
-        answer = await requests.ask(self._client, request)
-        usage = usage_of(answer, key, UsagePurpose.VISION, now_ms=self._clock.now_ms(), turn_id=occasion.turn_id)
-        await _charge(self._store, usage, occasion)
+        answer = await requests.ask(self.client, request)
+        usage = usage_of(answer, key, UsagePurpose.VISION, now_ms=self.clock.now_ms(), turn_id=occasion.turn_id)
+        await _charge(self.store, usage, occasion)
         said = answer.text.strip()
         if said and answer.ending is not requests.StopReason.OWN:
             said += " […]"
-        return self._scrubber.for_chat(str(key)).scrub(said)
+        return self.scrubber.for_chat(str(key)).scrub(said)
 
 
 async def _charge(store: Store, usage: Usage, occasion: AttachmentContext) -> None:
@@ -179,12 +179,6 @@ async def _charge(store: Store, usage: Usage, occasion: AttachmentContext) -> No
 
 _SPOKEN: Final = frozenset({AttachmentKind.VOICE, AttachmentKind.AUDIO})
 _MORE: Final = (literal_text("\n[… "), literal_text(" more characters; file_read reads them in "), literal_text(" …]"))
-
-
-class Takes(Protocol):
-    """Brings a file into the workspace."""
-
-    async def take(self, message: InboundMessage, attachment: Attachment) -> KeptFile | RefusedFile: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,9 +208,9 @@ class Receiving:
     """Takes files in. Without `ears` recordings are not transcribed, without `eyes` images are not described to
     models that cannot see."""
 
-    inbox: Takes
+    inbox: Inbox
     documents: Documents
-    workspaces: WorkspaceLookup
+    workspaces: Workspaces
     scrubber: Scrubber
     _: KW_ONLY
     timeout_s: float
@@ -384,13 +378,8 @@ class Receiving:
         return self.scrubber.for_chat(str(occasion.session.key))
 
 
-def files_of(message: InboundMessage) -> tuple[Attachment, ...]:
-    """List a message's own files, then those of what it quotes."""
-    return (*message.attachments, *(file for quote in message.quotes for file in quote.attachments))
-
-
 def _came(message: InboundMessage, looked: Iterator[_Looked]) -> AttachmentBlocks:
-    """Group the results of one message's files, which come in the order of `_files_of`."""
+    """Group the results of one message's files, which come in the order of `files_of`."""
     own = list(islice(looked, len(message.attachments)))
     quoted = [list(islice(looked, len(quote.attachments))) for quote in message.quotes]
     return AttachmentBlocks(
@@ -441,29 +430,29 @@ def _is_utf8(content: bytes) -> bool:
 # What came along with a turn, from its first message to the last one that joins it.
 
 
+@dataclass(eq=False, repr=False)
 class AttachmentIntake:
     """Takes the attachments in and records them in the transcript."""
 
-    def __init__(self, receiving: Receiving, models: Models, store: Store) -> None:
-        self._receiving = receiving
-        self._models = models
-        self._store = store
+    receiving: Receiving
+    models: Models
+    store: Store
 
     async def attend(self, messages: Sequence[InboundMessage], turn: Turn) -> None:
         """Have the transcript say what came along with `messages`, and with what joins the turn. Raises `Fenced` and
         `StoreUnavailable`."""
-        batch, model = turn.batch, self._models.of_session(turn.session)
+        batch, model = turn.batch, self.models.of_session(turn.session)
         occasion = AttachmentContext(
             turn.session,
             batch.turn_id,
-            tokens_max=max(int(self._models.budget(model).usable * limits.SHOWN_SHARE_MAX), limits.SHOWN_TOKENS_MIN),
-            sees=self._models.sees(model),
+            tokens_max=max(int(self.models.budget(model).usable * limits.SHOWN_SHARE_MAX), limits.SHOWN_TOKENS_MIN),
+            sees=self.models.sees(model),
             language=next((message.language for message in reversed(messages) if message.language), ""),
             permit=turn.hold.permit,
         )
         received = await self._receive(messages, turn, occasion)
         if received.texts:
-            await self._store.turns.replace_texts(
+            await self.store.turns.replace_texts(
                 turn_id=batch.turn_id, key=batch.key, fence=batch.fence, texts=received.texts
             )
         if received.spoken:
@@ -482,7 +471,7 @@ class AttachmentIntake:
 
     async def _receive(self, messages: Sequence[InboundMessage], turn: Turn, occasion: AttachmentContext) -> Received:
         turn.reading.is_foreign |= any(map(_brings_foreign, messages))
-        received = await self._receiving.receive(messages, occasion)
+        received = await self.receiving.receive(messages, occasion)
         turn.notes.extend(note for note in received.notes if note not in turn.notes)
         return received
 

@@ -6,11 +6,9 @@ were said, whatever they say: nobody writes into another's memory."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import unicodedata
-from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Final
 
@@ -146,16 +144,6 @@ class Consolidation:
         """Go through the conversations that this turn, or one before it, has ended."""
         if finished.has_boundary:
             await self.go_through(finished.turn.batch.key)
-
-    @asynccontextmanager
-    async def catching_up(self) -> AsyncIterator[None]:
-        """Go through what dead processes left unfinished, while the block lasts."""
-        going = asyncio.create_task(self.go_through(None))
-        try:
-            yield
-        finally:
-            going.cancel()
-            await asyncio.wait([going])
 
     async def go_through(self, key: SessionKey | None) -> None:
         """Go through all boundaries that are due for `key`, or with None for anybody, which includes those that other

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any, Final
@@ -198,20 +198,19 @@ _AT_MOST: Final = {
 }
 
 
+@dataclass(eq=False, repr=False)
 class PersonMemory:
     """Facts and earlier words of everybody, each person's apart. Without an embedder only words are compared."""
 
-    def __init__(
-        self, store: MemoryStore, scrubber: Scrubber, clock: Clock, *, embedder: Embedder | None = None
-    ) -> None:
-        self._store = store
-        self._scrubber = scrubber
-        self._clock = clock
-        self._embedder = embedder
+    store: MemoryStore
+    scrubber: Scrubber
+    clock: Clock
+    _: KW_ONLY
+    embedder: Embedder | None = None
 
     def joined_to(self, query: PromptQuery, said: CleanText) -> PromptQuery:
         """Return `query` with what `block` will look for; as it is, where a meaning has to be embedded first."""
-        if self._embedder is not None:
+        if self.embedder is not None:
             return query
         return replace(query, said=clipped(said, limits.MEMORY_SAID_CHARS_MAX), **_AT_MOST)
 
@@ -232,17 +231,17 @@ class PersonMemory:
             found = start.recollection
         else:
             near = await self._near(session.key, asked)
-            found = await self._store.recollect(session.key, asked, but_session_id=session.id, near=near, **_AT_MOST)
+            found = await self.store.recollect(session.key, asked, but_session_id=session.id, near=near, **_AT_MOST)
         told = [entry.text for entry in view if entry.kind is EntryKind.NOTE]
         tokens_max = min(limits.MEMORY_KNOWN_TOKENS_MAX, prompt_tokens // limits.MEMORY_KNOWN_PARTS)
         block = recollection_block(found, asked, told=told, tokens_max=tokens_max)
-        text = self._scrubber.for_chat(str(session.key)).scrub(block) if block else None
+        text = self.scrubber.for_chat(str(session.key)).scrub(block) if block else None
         return MemoryBlock(text, tuple(fact.id for fact in found.facts))
 
     async def count_uses(self, finished: Finished) -> None:
         """Count which facts had to do with a turn: those that often do are always told."""
         if finished.turn.used_facts:
-            await self._store.use(finished.turn.batch.key, finished.turn.used_facts)
+            await self.store.use(finished.turn.batch.key, finished.turn.used_facts)
 
     async def remember(
         self,
@@ -255,11 +254,11 @@ class PersonMemory:
     ) -> Remembered:
         """Keep a fact that was learned where `key` speaks, found by the words `helps_with`, too; in place of those with
         these numbers. Raises `MemoryFull`."""
-        words = clipped(self._scrubber.for_chat(str(key)).scrub(helps_with), limits.FACT_HELPS_CHARS_MAX)
-        kept = await self._store.remember(
+        words = clipped(self.scrubber.for_chat(str(key)).scrub(helps_with), limits.FACT_HELPS_CHARS_MAX)
+        kept = await self.store.remember(
             key,
             text,
-            now_ms=self._clock.now_ms(),
+            now_ms=self.clock.now_ms(),
             origin=origin,
             embedding=await self._embedded(key, _meant(text, words)),
             helps_with=words,
@@ -271,14 +270,14 @@ class PersonMemory:
 
     async def use(self, key: SessionKey, facts: Sequence[Fact]) -> None:
         """Count that somebody looked for these facts."""
-        await self._store.use(key, [fact.id for fact in facts])
+        await self.store.use(key, [fact.id for fact in facts])
 
     async def embed_passages(self, boundary: Boundary) -> None:
         """Have what was said in a boundary, once it is indexed, found by its meaning, too. A failure is logged: then it
         is found by its words alone."""
-        embedder, after_id = self._embedder, 0
+        embedder, after_id = self.embedder, 0
         while embedder is not None:
-            texts = await self._store.passages_without_vector(
+            texts = await self.store.passages_without_vector(
                 boundary, embedder.model, after_id=after_id, limit=limits.EMBEDDING_TEXTS_MAX
             )
             if not texts:
@@ -290,17 +289,17 @@ class PersonMemory:
             except ModelError as error:
                 _log.warning("memory.not_embedded", reason=str(error))
                 return
-            await self._store.put_passage_vectors(boundary.key, embedder.model, dict(zip(said, vectors, strict=True)))
+            await self.store.put_passage_vectors(boundary.key, embedder.model, dict(zip(said, vectors, strict=True)))
 
     async def recall(self, key: SessionKey, query: str, *, limit: int) -> Sequence[Fact]:
         """Return the facts that may be read where `key` speaks, best first; an empty query gives the newest."""
-        asked = self._scrubber.for_chat(str(key)).scrub(query)
-        return await self._store.recall(key, asked, limit=limit, near=await self._near(key, asked))
+        asked = self.scrubber.for_chat(str(key)).scrub(query)
+        return await self.store.recall(key, asked, limit=limit, near=await self._near(key, asked))
 
     async def _near(self, key: SessionKey, asked: CleanText) -> Embedding | None:
         """Embed the query, if there is anything to compare it with."""
-        embedder = self._embedder
-        if embedder is None or not asked.strip() or not await self._store.has_vectors(key, embedder.model):
+        embedder = self.embedder
+        if embedder is None or not asked.strip() or not await self.store.has_vectors(key, embedder.model):
             return None
         try:
             (vector,) = await embedder.embed(key, [asked])
@@ -312,17 +311,17 @@ class PersonMemory:
     async def _embedded(self, key: SessionKey, text: CleanText) -> Embedding | None:
         """Embed a new fact. Facts that this model has not embedded yet go along, because the model itself may
         be new."""
-        embedder = self._embedder
+        embedder = self.embedder
         if embedder is None or not text.strip():
             return None
-        unseen = await self._store.without_vector(key, embedder.model, limit=limits.EMBEDDING_TEXTS_MAX - 1)
+        unseen = await self.store.without_vector(key, embedder.model, limit=limits.EMBEDDING_TEXTS_MAX - 1)
         try:
             first, *others = await embedder.embed(key, [text, *(_meant(fact.text, fact.helps_with) for fact in unseen)])
         except ModelError as error:
             _log.warning("memory.not_embedded", reason=str(error))
             return None
         vectors = dict(zip((fact.id for fact in unseen), others, strict=True))
-        await self._store.put_vectors(key, embedder.model, vectors)
+        await self.store.put_vectors(key, embedder.model, vectors)
         return Embedding(embedder.model, first)
 
 

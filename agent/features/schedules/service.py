@@ -50,32 +50,31 @@ class Requester:
     place: tuple[str, ...] = ()
 
 
+@dataclass(eq=False, repr=False)
 class ScheduleService:
     """Schedules of one owner: no method shows or changes anything of another.
 
-    In a group only what was ordered in that very place is shown and cancelled, because others would read the rest."""
+    In a group only what was ordered in that very place is shown and cancelled, because others would read the rest.
+    `ring` wakes the task of this process that waits for the next due time."""
 
-    def __init__(
-        self, book: ScheduleStore, scrubber: Scrubber, clock: Clock, *, default_zone: str, ring: Callable[[], None]
-    ) -> None:
-        """Keep the dependencies. `ring` wakes the task of this process that waits for the next due time."""
-        self._book = book
-        self._scrubber = scrubber
-        self._clock = clock
-        self._default_zone = default_zone
-        self._ring = ring
+    book: ScheduleStore
+    scrubber: Scrubber
+    clock: Clock
+    _: KW_ONLY
+    default_zone: str
+    ring: Callable[[], None]
 
     async def zone(self, owner: SessionKey) -> tuple[ZoneInfo, bool]:
         """Return the owner's time zone, and whether the owner ever named it."""
-        known = await self._book.zone(owner)
-        return recurrence.zone_named(known or self._default_zone), known is not None
+        known = await self.book.zone(owner)
+        return recurrence.zone_named(known or self.default_zone), known is not None
 
     async def set_zone(self, owner: SessionKey, wanted: str) -> ZoneInfo | None:
         """Set the owner's zone; None for an unknown one. Existing schedules keep the zone they were ordered in."""
         name = recurrence.find_zone(wanted)
         if name is None:
             return None
-        await self._book.set_zone(owner, name)
+        await self.book.set_zone(owner, name)
         return recurrence.zone_named(name)
 
     async def remind(self, requester: Requester, said: str) -> Schedule:
@@ -92,18 +91,18 @@ class ScheduleService:
 
     async def cancel_kind(self, owner: SessionKey, kind: ScheduleKind) -> int:
         """Take back all of one kind; how many there were."""
-        found = [schedule for schedule in await self._book.active(owner) if schedule.kind is kind]
-        return sum([await self._book.cancel(owner, schedule.number) is not None for schedule in found])
+        found = [schedule for schedule in await self.book.active(owner) if schedule.kind is kind]
+        return sum([await self.book.cancel(owner, schedule.number) is not None for schedule in found])
 
     async def active(self, owner: SessionKey, *, place: ReplyAddress | None) -> Sequence[Schedule]:
         """List what is still to come, by number; in a group (`place`) only what was ordered there."""
-        return [schedule for schedule in await self._book.active(owner) if _is_shown(schedule, place)]
+        return [schedule for schedule in await self.book.active(owner) if _is_shown(schedule, place)]
 
     async def cancel(self, owner: SessionKey, number: int, *, place: ReplyAddress | None) -> Schedule | None:
         """Cancel a schedule and return it; None when none of that number is visible here."""
         if number not in {schedule.number for schedule in await self.active(owner, place=place)}:
             return None
-        return await self._book.cancel(owner, number)
+        return await self.book.cancel(owner, number)
 
     async def _add(
         self, requester: Requester, kind: ScheduleKind, words: str, when: When, text: str, zone: ZoneInfo
@@ -121,25 +120,25 @@ class ScheduleService:
             author_name=requester.author_name,
             is_private=requester.is_private,
             kind=kind,
-            text=self._scrubber.for_chat(str(requester.key)).scrub(text),
+            text=self.scrubber.for_chat(str(requester.key)).scrub(text),
             recurrence="" if when.rule is None else str(when.rule),
             zone=zone.key,
             next_due_ms=int(when.due.timestamp() * 1000),
-            created_at_ms=self._clock.now_ms(),
+            created_at_ms=self.clock.now_ms(),
             place=requester.place,
         )
-        added = await self._book.add(schedule, active_max=limits.SCHEDULES_MAX)
+        added = await self.book.add(schedule, active_max=limits.SCHEDULES_MAX)
         if added is None:
             raise Unclear(
                 lambda words: words.say(
                     "{most} things are scheduled already, and that is as many as I keep", most=limits.SCHEDULES_MAX
                 )
             )
-        self._ring()
+        self.ring()
         return added
 
     def _now(self) -> datetime:
-        return datetime.fromtimestamp(self._clock.now_ms() / 1000, UTC)
+        return datetime.fromtimestamp(self.clock.now_ms() / 1000, UTC)
 
 
 def _check(when: When, text: str, role: GrantRole) -> None:

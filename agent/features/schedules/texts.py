@@ -19,37 +19,16 @@ _EXAMPLES: Final = sentence(
 """The command reads English times only; the model understands any language."""
 
 _MONDAY_FIRST: Final = (
-    sentence("Mon"),
-    sentence("Tue"),
-    sentence("Wed"),
-    sentence("Thu"),
-    sentence("Fri"),
-    sentence("Sat"),
-    sentence("Sun"),
+    *(sentence("Mon"), sentence("Tue"), sentence("Wed"), sentence("Thu"), sentence("Fri")),
+    *(sentence("Sat"), sentence("Sun")),
 )
 _MONTHS: Final = (
-    sentence("Jan"),
-    sentence("Feb"),
-    sentence("Mar"),
-    sentence("Apr"),
-    sentence("May"),
-    sentence("Jun"),
-    sentence("Jul"),
-    sentence("Aug"),
-    sentence("Sep"),
-    sentence("Oct"),
-    sentence("Nov"),
-    sentence("Dec"),
+    *(sentence("Jan"), sentence("Feb"), sentence("Mar"), sentence("Apr"), sentence("May"), sentence("Jun")),
+    *(sentence("Jul"), sentence("Aug"), sentence("Sep"), sentence("Oct"), sentence("Nov"), sentence("Dec")),
 )
 _WEEKDAYS: Final = (
-    sentence("Sunday"),
-    sentence("Monday"),
-    sentence("Tuesday"),
-    sentence("Wednesday"),
-    sentence("Thursday"),
-    sentence("Friday"),
-    sentence("Saturday"),
-    sentence("Sunday"),
+    *(sentence("Sunday"), sentence("Monday"), sentence("Tuesday"), sentence("Wednesday"), sentence("Thursday")),
+    *(sentence("Friday"), sentence("Saturday"), sentence("Sunday")),
 )
 _KINDS: Final = {ScheduleKind.TASK: sentence("(task)"), ScheduleKind.HEARTBEAT: sentence("(heartbeat)")}
 _TEXT_SHOWN: Final = 200
@@ -138,12 +117,12 @@ def every_text(seconds: int, words: Words) -> str:
     """Write an interval in its largest whole unit: `every 2 hours`, `every day`."""
     if seconds % 86_400 == 0:
         count = seconds // 86_400
-        return words.say("every day") if count == 1 else words.count("every {count} day", "every {count} days", count)
+        many = words.count("every {count} day", "every {count} days", count)
+        return words.say("every day") if count == 1 else many
     if seconds % 3_600 == 0:
         count = seconds // 3_600
-        return (
-            words.say("every hour") if count == 1 else words.count("every {count} hour", "every {count} hours", count)
-        )
+        many = words.count("every {count} hour", "every {count} hours", count)
+        return words.say("every hour") if count == 1 else many
     if seconds % 60 == 0:
         count = seconds // 60
         many = words.count("every {count} minute", "every {count} minutes", count)

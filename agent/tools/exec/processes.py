@@ -128,6 +128,14 @@ async def reaped(process: Process, *, within_s: float = REAP_S) -> bool:
     return process.returncode is not None
 
 
+async def feed(pipe: asyncio.StreamWriter, content: bytes) -> None:
+    """Write all of the content and close the pipe, unless the program stops reading."""
+    with suppress(ConnectionError, OSError):
+        pipe.write(content)
+        await pipe.drain()
+        pipe.close()
+
+
 def kill_group(process: Process) -> None:
     """Kill the group that this process leads."""
     with contextlib.suppress(ProcessLookupError):

@@ -7,7 +7,6 @@ Where bubblewrap is missing or the kernel grants no user namespaces, there is no
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -20,6 +19,7 @@ from typing import Final, Self
 import structlog
 
 from agent import limits
+from agent.concurrency import alongside
 from agent.tools.exec import processes
 from agent.tools.exec.restrictions import filter_for_commands, is_machine_known
 from agent.tools.files.paths import MOUNT, SKILLS_MOUNT
@@ -245,20 +245,9 @@ async def _talk(process: asyncio.subprocess.Process, stdin: str, output: Output)
     """Feed and hear the program until it closes its output; what is too long is forgotten on the way."""
     assert process.stdin is not None
     assert process.stdout is not None
-    feeding = asyncio.ensure_future(_feed(process.stdin, stdin.encode(errors="replace")))
-    try:
+    async with alongside(processes.feed(process.stdin, stdin.encode(errors="replace"))):
         while chunk := await process.stdout.read(65_536):
             output.add(chunk)
-    finally:
-        feeding.cancel()
-        await asyncio.wait([feeding])
-
-
-async def _feed(pipe: asyncio.StreamWriter, content: bytes) -> None:
-    with contextlib.suppress(ConnectionError, OSError):
-        pipe.write(content)
-        await pipe.drain()
-        pipe.close()
 
 
 async def _until_end(

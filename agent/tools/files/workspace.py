@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Protocol
+from typing import Final
 from weakref import WeakValueDictionary
 
 from agent import limits
@@ -106,12 +106,6 @@ def parts_of(home: Path) -> tuple[Path, Path]:
     return home / "files", home / "journal"
 
 
-class WorkspaceLookup(Protocol):
-    """Finds the workspace of the conversation that calls a file tool."""
-
-    def of(self, key: SessionKey) -> Workspace: ...
-
-
 class Workspaces:
     """A folder for each session key, below one root that is the owner's alone."""
 
@@ -173,7 +167,7 @@ class Workspace:
         if len(content) > bytes_max:
             raise ToolError(f"{path}: a file may have at most {bytes_max} bytes")
         with self._spot(path, makes_folders=True) as at:
-            self._check_room(_look(at), content)
+            self._take_room(_look(at), content)
             _write(at, content)
 
     def delete(self, path: str) -> None:
@@ -255,23 +249,19 @@ class Workspace:
         with self._spot(path) as at, _opened(at.name, at.folder) as folder:
             yield from islice(_below(folder, at.path), limits.WALKED_FILES_MAX)
 
-    def check_room(self, size_bytes: int) -> None:
-        """Check that there is room for one more file of that size. Raises `ToolError` if not."""
+    def check_room(self, growth: int, *, files: int = 1) -> None:
+        """Check that there is room for so many bytes and files more. Raises `ToolError` if not."""
         taken = usage(self.files)
-        said = complaint(DiskUsage(taken.size_bytes + size_bytes, taken.files + 1), self._quota)
-        if said := said or (self.share.complaint(size_bytes) if self.share is not None else ""):
-            raise ToolError(said)
-
-    def _check_room(self, before: os.stat_result | None, content: bytes) -> None:
-        growth = len(content) - (before.st_size if before is not None else 0)
-        if growth <= 0 and before is not None:
-            return
-        taken = usage(self.files)
-        said = complaint(DiskUsage(taken.size_bytes + growth, taken.files + (before is None)), self._quota)
+        said = complaint(DiskUsage(taken.size_bytes + growth, taken.files + files), self._quota)
         if said := said or (self.share.complaint(growth) if self.share is not None else ""):
             raise ToolError(said)
-        if self.share is not None:
-            self.share.grown(growth)
+
+    def _take_room(self, before: os.stat_result | None, content: bytes) -> None:
+        growth = len(content) - (before.st_size if before is not None else 0)
+        if growth > 0 or before is None:
+            self.check_room(growth, files=int(before is None))
+            if self.share is not None:
+                self.share.grown(growth)
 
     @contextmanager
     def _spot(self, path: str, *, makes_folders: bool = False, follows_last: bool = True) -> Iterator[FolderEntry]:

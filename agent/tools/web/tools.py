@@ -6,7 +6,7 @@ import asyncio
 import json
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import unescape
 from typing import Any, Final
@@ -22,14 +22,11 @@ from agent.tools.web.session import PageReader, WebSession, origin, output_of, r
 from gateway.contracts.errors import FailureCause, ToolError
 from gateway.scrub.raw_text import head, without_broken_end
 
-# Search engines, each a small class: ddgs, SearXNG, Brave, Tavily. None configured: there is no web_search.
+# Search engines: ddgs, and the APIs of SearXNG, Brave and Tavily. None configured: there is no web_search.
 #
 # The address of an engine is the operator's word: it may be in the private network, and is not guarded. No redirect
 # is followed, so nobody can lead the request elsewhere.
 
-
-BRAVE: Final = "https://api.search.brave.com"
-TAVILY: Final = "https://api.tavily.com"
 
 _KEYLESS: Final = "agent.tools.web.keyless"
 _OK: Final = 200
@@ -80,22 +77,63 @@ class Keyless(SearchEngine):
         return _hits(json.loads(written), "content", count)
 
 
-class SearchApi(SearchEngine):
-    """Finds pages by an API of JSON."""
+@dataclass(frozen=True, slots=True)
+class _Api:
+    """What tells one engine's API from another's: its own address, the headers that carry a key, the request for so
+    many hits, the way to them in the answer, and what their passages are called."""
 
-    def __init__(self, address: str, headers: Mapping[str, str]) -> None:
-        self._address = address.rstrip("/")
+    address: str
+    headers: Mapping[str, str]
+    method: str
+    path: str
+    request: Callable[[str, int], Mapping[str, Any]]
+    hits_at: tuple[str, ...] = ("results",)
+    snippet: str = "content"
+
+
+_APIS: Final = {
+    # An instance whose `search.formats` allow json: https://docs.searxng.org/dev/search_api.html
+    "searxng": _Api("", {}, "GET", "/search", lambda query, _count: {"params": {"q": query, "format": "json"}}),
+    # https://api-dashboard.search.brave.com/app/documentation/web-search
+    "brave": _Api(
+        "https://api.search.brave.com",
+        {"X-Subscription-Token": "{key}"},
+        "GET",
+        "/res/v1/web/search",
+        lambda query, count: {"params": {"q": query, "count": str(count), "text_decorations": "false"}},
+        ("web", "results"),
+        "description",
+    ),
+    # https://docs.tavily.com/documentation/api-reference/endpoint/search
+    "tavily": _Api(
+        "https://api.tavily.com",
+        {"Authorization": "Bearer {key}"},
+        "POST",
+        "/search",
+        lambda query, count: {"json": {"query": query, "max_results": count}},
+    ),
+}
+
+
+class SearchApi(SearchEngine):
+    """Finds pages by the API of SearXNG, Brave or Tavily, at its own `address` unless another is given."""
+
+    def __init__(self, name: str, *, key: str = "", address: str = "") -> None:
+        self._api = _APIS[name]
+        self._address = (address or self._api.address).rstrip("/")
         self._http = aiohttp.ClientSession(
-            headers={"Accept": "application/json", **headers},
+            headers={"Accept": "application/json"}
+            | {name: form.format(key=key) for name, form in self._api.headers.items()},
             timeout=aiohttp.ClientTimeout(total=limits.WEB_TIMEOUT_S),
             cookie_jar=aiohttp.DummyCookieJar(),
             trust_env=False,
         )
 
-    async def ask(self, method: str, path: str, **request: Any) -> Mapping[str, Any]:
-        """Request the engine's answer as an object. Raises `ToolError`, never with the engine's own words."""
+    async def search(self, query: str, *, count: int) -> Sequence[Hit]:
+        """Search for at most `count` hits, the best first. Raises `ToolError`, never with the engine's own words."""
+        method, url, request = self._api.method, self._address + self._api.path, self._api.request(query, count)
         try:
-            async with self._http.request(method, self._address + path, allow_redirects=False, **request) as answer:
+            async with self._http.request(method, url, allow_redirects=False, **request) as answer:
                 status, (body, is_cut) = answer.status, await read_body(answer)
         except TimeoutError as error:
             raise ToolError("the search engine did not answer in time", FailureCause.BUSY) from error
@@ -107,49 +145,13 @@ class SearchApi(SearchEngine):
             found = json.loads(body)
         except ValueError as error:
             raise ToolError("the search engine's answer is " + ("too long" if is_cut else "no JSON")) from error
-        return found if isinstance(found, dict) else {}
+        for name in self._api.hits_at:
+            found = found.get(name) if isinstance(found, dict) else None
+        return _hits(found, self._api.snippet, count)
 
     async def close(self) -> None:
         """Close all connections."""
         await self._http.close()
-
-
-class Searxng(SearchApi):
-    """A SearXNG instance whose `search.formats` allow json (https://docs.searxng.org/dev/search_api.html)."""
-
-    def __init__(self, address: str) -> None:
-        super().__init__(address, {})
-
-    async def search(self, query: str, *, count: int) -> Sequence[Hit]:
-        """Search for at most `count` hits, the best first. Raises `ToolError`."""
-        answer = await self.ask("GET", "/search", params={"q": query, "format": "json"})
-        return _hits(answer.get("results"), "content", count)
-
-
-class Brave(SearchApi):
-    """Brave's Web Search API (https://api-dashboard.search.brave.com/app/documentation/web-search)."""
-
-    def __init__(self, api_key: str, address: str = BRAVE) -> None:
-        super().__init__(address, {"X-Subscription-Token": api_key})
-
-    async def search(self, query: str, *, count: int) -> Sequence[Hit]:
-        """Search for at most `count` hits, the best first. Raises `ToolError`."""
-        asked = {"q": query, "count": str(count), "text_decorations": "false"}
-        answer = await self.ask("GET", "/res/v1/web/search", params=asked)
-        web = answer.get("web")
-        return _hits(web.get("results") if isinstance(web, dict) else (), "description", count)
-
-
-class Tavily(SearchApi):
-    """Tavily's search API (https://docs.tavily.com/documentation/api-reference/endpoint/search)."""
-
-    def __init__(self, api_key: str, address: str = TAVILY) -> None:
-        super().__init__(address, {"Authorization": f"Bearer {api_key}"})
-
-    async def search(self, query: str, *, count: int) -> Sequence[Hit]:
-        """Search for at most `count` hits, the best first. Raises `ToolError`."""
-        answer = await self.ask("POST", "/search", json={"query": query, "max_results": count})
-        return _hits(answer.get("results"), "content", count)
 
 
 def _hits(rows: object, snippet: str, count: int) -> tuple[Hit, ...]:
