@@ -25,7 +25,7 @@ from agent.features.attachments.inbox import Inbox
 from agent.features.attachments.intake import AttachmentIntake, ImageDescriber, Receiving, Transcriber
 from agent.features.commands import CommandRequest, CommandRow, CommandTable
 from agent.features.memory.consolidation import Consolidation
-from agent.features.memory.knowledge import ChargedEmbedder, PersonMemory, memory_commands, memory_tools
+from agent.features.memory.knowledge import ChargedEmbedder, MemoryCommands, PersonMemory, memory_tools
 from agent.features.plans import Planner, Planning, plan_commands, plan_tool
 from agent.features.plugins import plugin_commands, plugin_tools
 from agent.features.schedules.service import Scheduler, ScheduleService, remind_commands, schedule_tools
@@ -403,7 +403,7 @@ class _Parts:
         ending = SubagentStopper(store.tasks, self._clock)
         keeper = access_service(self._settings, bus=self._bus, store=store, scrubber=scrubber, clock=self._clock)
         return (
-            *sessions.conversation_commands(
+            *sessions.ConversationCommands(
                 store,
                 self._compactor,
                 self._bus.lanes,
@@ -412,12 +412,12 @@ class _Parts:
                 self._clock,
                 prices_of=partial(prices_of, self.client, settings),
                 left=(self._bus.vault.drop,),
-            ),
+            ).rows(),
             *sessions.choice_commands(store, self.models, ending),
             *self._voice.commands(),
             sessions.undo_command(store, ending),
             *usage_commands(store.usage, self.meter, self._clock, partial(prices_of, self.client, settings)),
-            *memory_commands(self._memory, store.memories, store.people, ending, forgotten=(self._bus.vault.drop_all,)),
+            *MemoryCommands(self._memory, store.memories, store.people, ending, (self._bus.vault.drop_all,)).rows(),
             *personal_data_commands(store.people, scrubber),
             *linking_commands(
                 store.links, scrubber, self._clock, changed=keeper.project, tell=self._bus.deliveries.publish

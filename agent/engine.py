@@ -189,21 +189,22 @@ class PromptWindow(Protocol):
         `ContextTooLong` when nothing helps."""
 
 
+@dataclass(frozen=True, slots=True)
+class FirstPrompt:
+    """The prompt with which a turn begins, and its model; `window` keeps what it grows to inside the model's."""
+
+    model: str
+    system: CleanText
+    messages: Sequence[PromptMessage]
+    window: PromptWindow
+
+
 class Engine(Protocol):
     """Takes the steps of a turn: model calls and the tools they ask for, until there is an answer."""
 
-    async def take_steps(
-        self,
-        turn: Turn,
-        context: ToolContext,
-        *,
-        model: str,
-        system: CleanText,
-        prompt: Sequence[PromptMessage],
-        window: PromptWindow,
-    ) -> None:
+    async def take_steps(self, turn: Turn, context: ToolContext, first: FirstPrompt) -> None:
         """Fill `turn` until it has an answer, or until the suspension of `context` has a barrier: then the turn yields
-        behind the round. Raises the `ModelError` tree; cancellable at every await. `window` is asked between rounds.
+        behind the round. Raises the `ModelError` tree; cancellable at every await. The window is asked between rounds.
 
         What the model says is heard as a stream and scrubbed as it comes; every call is charged."""
 

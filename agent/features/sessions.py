@@ -43,32 +43,8 @@ _OLDER: Final = sentence("Older ones")
 _PAGES_MAX: Final = 10_000  # no database is asked to skip more
 
 
-def conversation_commands(
-    store: Store,
-    compactor: Compactor,
-    lanes: Lanes,
-    scrubber: Scrubber,
-    ending: SubagentStopper,
-    clock: Clock,
-    *,
-    prices_of: PricesOf,
-    left: Sequence[Left] = (),
-) -> tuple[CommandRow, ...]:
-    """Return the command rows, in the order of /help."""
-    commands = _Commands(store, compactor, lanes, scrubber, ending, clock, prices_of, left)
-    return (
-        CommandRow("new", commands.new),
-        CommandRow("stop", commands.stop),
-        CommandRow("title", commands.title),
-        CommandRow("sessions", commands.sessions),
-        CommandRow("status", commands.status),
-        CommandRow("where", commands.status),
-        CommandRow("compact", commands.compact),
-    )
-
-
 @dataclass(eq=False, repr=False)
-class _Commands:
+class ConversationCommands:
     """The commands of people about their current conversation, and about their others."""
 
     store: Store
@@ -79,6 +55,18 @@ class _Commands:
     clock: Clock
     prices_of: PricesOf
     left: Sequence[Left]
+
+    def rows(self) -> tuple[CommandRow, ...]:
+        """Return the command rows, in the order of /help."""
+        return (
+            CommandRow("new", self.new),
+            CommandRow("stop", self.stop),
+            CommandRow("title", self.title),
+            CommandRow("sessions", self.sessions),
+            CommandRow("status", self.status),
+            CommandRow("where", self.status),
+            CommandRow("compact", self.compact),
+        )
 
     async def new(self, asked: CommandRequest) -> CommandReply:
         for tell in self.left:
@@ -122,18 +110,14 @@ class _Commands:
 
     async def status(self, asked: CommandRequest) -> str:
         waiting, _ = await self.lanes.depth(asked.session.key)
-        # This very command is the turn that runs and the message that waits.
-        tasks = await self.store.tasks.tasks_of_session(asked.session.id)
-        waiting = max(waiting - 1, 0)
-        now_ms = self.clock.now_ms()
         return status_text(
             asked.session,
             asked.words,
-            waiting=waiting,
+            waiting=max(waiting - 1, 0),  # this very command is the turn that runs and the message that waits
             is_running=False,
-            now_ms=now_ms,
+            now_ms=self.clock.now_ms(),
             prices_of=self.prices_of,
-            tasks=tasks,
+            tasks=await self.store.tasks.tasks_of_session(asked.session.id),
         )
 
     async def compact(self, asked: CommandRequest) -> str:

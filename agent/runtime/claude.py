@@ -23,7 +23,7 @@ from uuid import UUID
 import structlog
 
 from agent import limits
-from agent.engine import Engine, PromptWindow, Turn
+from agent.engine import Engine, FirstPrompt, Turn
 from agent.models.catalog import ModelEndpoint
 from agent.models.client import ModelClient
 from agent.models.metering import cost_of, engine_plan
@@ -197,49 +197,39 @@ class ClaudeEngine:
         self._sdk = load_sdk()
         self._others = tuple(other for other in map(self.endpoint_of, self.client.fallbacks) if is_claude(other.model))
 
-    async def take_steps(
-        self,
-        turn: Turn,
-        context: ToolContext,
-        *,
-        model: str,
-        system: CleanText,
-        prompt: Sequence[PromptMessage],
-        window: PromptWindow,
-    ) -> None:
+    async def take_steps(self, turn: Turn, context: ToolContext, first: FirstPrompt) -> None:
         """Fill `turn` until it has an answer. Raises the `ModelError` tree."""
-        if not is_claude(self.endpoint_of(model).model):
-            await self.otherwise.take_steps(turn, context, model=model, system=system, prompt=prompt, window=window)
+        if not is_claude(self.endpoint_of(first.model).model):
+            await self.otherwise.take_steps(turn, context, first)
             return
         context = replace(context, suspension=None)  # its loop goes on until there is an answer: it cannot yield
         try:
-            await self._answer(turn, context, model, system, prompt)
+            await self._answer(turn, context, first)
         except ContextTooLong:
-            anew = await window.condensed(turn.entries, counted=turn.prompt_tokens, is_refused=True)
+            anew = await first.window.condensed(turn.entries, counted=turn.prompt_tokens, is_refused=True)
             if anew is None:
                 raise
-            await self._answer(turn, context, model, system, anew)
+            await self._answer(turn, context, replace(first, messages=anew))
 
-    async def _answer(
-        self, turn: Turn, context: ToolContext, model: str, system: CleanText, prompt: Sequence[PromptMessage]
-    ) -> None:
+    async def _answer(self, turn: Turn, context: ToolContext, first: FirstPrompt) -> None:
         """Show the images of the prompt, too, to a model that sees. If they are refused it is asked once more without
         them, and told so: they are in every prompt that follows."""
-        tokens = estimate_tokens(system) + sum(map(_tokens, prompt))
+        prompt = first.messages
+        tokens = estimate_tokens(first.system) + sum(map(_tokens, prompt))
         images = tuple(dict.fromkeys(image for message in prompt for image in message.images))
-        if not images or not self.client.facts(model).sees:
-            await self._attempt(turn, context, model, system, as_messages(prompt, None), tokens)
+        if not images or not self.client.facts(first.model).sees:
+            await self._attempt(turn, context, first, as_messages(prompt, None), tokens)
             return
         shown = await self._shown(context, images)
         entries = len(turn.entries)
         try:
             said = await asyncio.to_thread(as_messages, prompt, shown)
-            await self._attempt(turn, context, model, system, said, tokens + limits.IMAGE_TOKENS * len(shown))
+            await self._attempt(turn, context, first, said, tokens + limits.IMAGE_TOKENS * len(shown))
         except ModelRejected as error:
             if not shown or error.needs_operator or len(turn.entries) > entries:
                 raise
-            _log.warning("model.images_refused", model=model, reason=str(error))
-            await self._attempt(turn, context, model, system, as_messages(prompt, {}), tokens)
+            _log.warning("model.images_refused", model=first.model, reason=str(error))
+            await self._attempt(turn, context, first, as_messages(prompt, {}), tokens)
 
     async def _shown(self, context: ToolContext, images: Sequence[Image]) -> Mapping[Image, bytes]:
         """Load the images that still exist: as many of the newest as fit into one request."""
@@ -253,10 +243,11 @@ class ClaudeEngine:
         return shown
 
     async def _attempt(
-        self, turn: Turn, context: ToolContext, model: str, system: CleanText, said: ClaudeMessages, tokens: int
+        self, turn: Turn, context: ToolContext, first: FirstPrompt, said: ClaudeMessages, tokens: int
     ) -> None:
         """Ask once, with a prompt of so many tokens."""
         await context.permit()
+        model = first.model
         prices_usd = self.client.facts(model).prices_usd
         plan = partial(engine_plan, model, tokens, prices_usd, limits.TURN_TIMEOUT_S, context.turn_id)
         ticket = await self.client.gate.admit(context.key.owner, plan) if self.client.gate else None
@@ -265,7 +256,7 @@ class ClaudeEngine:
             self._sdk, turn, context, self.scrubber, self.clock, model=model, prices_usd=prices_usd
         )
         with self.client.health.watching(model):
-            working = asyncio.create_task(self._converse(turn, hearing, context, model, system, said))
+            working = asyncio.create_task(self._converse(turn, hearing, context, first, said))
             self._working.add(working)
             working.add_done_callback(self._ended)
             try:
@@ -285,13 +276,7 @@ class ClaudeEngine:
             working.exception()  # or asyncio would complain that nobody looked
 
     async def _converse(
-        self,
-        turn: Turn,
-        hearing: ClaudeRecorder,
-        context: ToolContext,
-        model: str,
-        system: CleanText,
-        said: ClaudeMessages,
+        self, turn: Turn, hearing: ClaudeRecorder, context: ToolContext, first: FirstPrompt, said: ClaudeMessages
     ) -> None:
         transport = self.transport() if self.transport is not None else None
         try:
@@ -300,7 +285,7 @@ class ClaudeEngine:
                     sdk_tools = _SdkTools(
                         self._sdk, self.tools, turn, context, hearing, deadline, rounds_max=self.rounds_max
                     )
-                    options = self._options(sdk_tools.offered(), model, system, said.history, Path(folder))
+                    options = self._options(sdk_tools.offered(), first, said.history, Path(folder))
                     async with self._sdk.ClaudeSDKClient(options, transport=transport) as client:
                         with turn.hold.showing(hearing.draft.so_far):
                             await self._listen(client, said.request, hearing, deadline)
@@ -327,20 +312,15 @@ class ClaudeEngine:
             raise
 
     def _options(
-        self,
-        tools: Sequence[SdkMcpTool[Any]],
-        model: str,
-        system: CleanText,
-        history: Sequence[Mapping[str, Any]],
-        folder: Path,
+        self, tools: Sequence[SdkMcpTool[Any]], first: FirstPrompt, history: Sequence[Mapping[str, Any]], folder: Path
     ) -> ClaudeAgentOptions:
         prompt = folder / "system.md"  # not an argument of the program: all of the machine can read those
-        prompt.write_text(system, "utf-8")
+        prompt.write_text(first.system, "utf-8")
         session = folder / "projects" / self._sdk.project_key_for_directory(folder) / f"{UUID(int=0)}.jsonl"
         if history:
             session.parent.mkdir(parents=True)
             session.write_text(history_lines(history, session.stem), "utf-8")
-        endpoint = self.endpoint_of(model)
+        endpoint = self.endpoint_of(first.model)
         others = (other.model for other in self._others if other.is_called_as(endpoint))
         effort = endpoint.reasoning_effort
         options: ClaudeAgentOptions = self._sdk.ClaudeAgentOptions(

@@ -11,7 +11,7 @@ from typing import Final
 
 import structlog
 
-from agent.engine import PromptWindow, Turn
+from agent.engine import FirstPrompt, Turn
 from agent.limits import OUTPUT_RAISED, ROUND_TIMEOUT_S
 from agent.models.client import ModelClient
 from agent.models.metering import usage_of, usage_unanswered
@@ -79,24 +79,15 @@ class Steps:
     rounds_max: int
     purpose: UsagePurpose = UsagePurpose.TURN
 
-    async def take_steps(
-        self,
-        turn: Turn,
-        context: ToolContext,
-        *,
-        model: str,
-        system: CleanText,
-        prompt: Sequence[PromptMessage],
-        window: PromptWindow,
-    ) -> None:
+    async def take_steps(self, turn: Turn, context: ToolContext, first: FirstPrompt) -> None:
         """Fill `turn` until it has an answer, or the turn yields. Raises the `ModelError` tree.
 
-        Between two rounds the messages that join the turn are put before the model, and `window` sees to it that
+        Between two rounds the messages that join the turn are put before the model, and the window sees to it that
         they fit. After the last round that is allowed one more call, without tools, asks for a wrap-up."""
-        messages = list(prompt)
+        messages = list(first.messages)
         for _ in range(self.rounds_max) if self.rounds_max else count():
             tools = self.tools.specs_for(context)
-            spoken = await self._speak(turn, context, model, system, messages, window, tools=tools)
+            spoken = await self._speak(turn, context, first, messages, tools)
             if not spoken.calls:
                 turn.answer = spoken.text
                 return
@@ -116,29 +107,26 @@ class Steps:
                 (told,) = as_prompt([newcomer.entry for newcomer in newcomers])
                 _tell(messages, told.text, told.images)
                 turn.entries.extend(newcomer.entry for newcomer in newcomers)
-            messages[:] = await window.condensed(turn.entries, counted=turn.prompt_tokens) or messages
+            messages[:] = await first.window.condensed(turn.entries, counted=turn.prompt_tokens) or messages
         self._note(turn, context, messages, PROMPTS.wrap_up)
-        spoken = await self._speak(turn, context, model, system, messages, window, tools=())
+        spoken = await self._speak(turn, context, first, messages, ())
         turn.answer = spoken.text
 
     async def _speak(
         self,
         turn: Turn,
         context: ToolContext,
-        model: str,
-        system: CleanText,
+        first: FirstPrompt,
         messages: list[PromptMessage],
-        window: PromptWindow,
-        *,
         tools: tuple[ToolSpec, ...],
     ) -> _Spoken:
-        """Ask for one round's answer and keep it. A prompt that the provider finds too long is condensed and sent once
-        more; an answer that was cut off at its limit is requested once more, and after that marked."""
+        """Ask for one round's answer to `messages` and keep it. A prompt that the provider finds too long is condensed
+        and sent once more; an answer that was cut off at its limit is requested once more, and after that marked."""
         request = ModelRequest(
-            model,
+            first.model,
             self.purpose,
             context.key,
-            system,
+            first.system,
             tuple(messages),
             tools=tools,
             timeout_s=ROUND_TIMEOUT_S,
@@ -149,7 +137,7 @@ class Steps:
         try:
             spoken = await self._hear(turn, request)
         except ContextTooLong:
-            anew = await window.condensed(turn.entries, counted=turn.prompt_tokens, is_refused=True)
+            anew = await first.window.condensed(turn.entries, counted=turn.prompt_tokens, is_refused=True)
             if anew is None:
                 raise
             messages[:] = anew

@@ -12,7 +12,7 @@ from operator import and_
 from typing import Final
 
 from agent.concurrency import Deadline
-from agent.engine import Batch, Engine, Turn
+from agent.engine import Batch, Engine, FirstPrompt, Turn
 from agent.features.access import People
 from agent.features.attachments.inbox import UNSEEN, could_be_seen_by, files_of
 from agent.features.attachments.intake import AttachmentIntake
@@ -78,8 +78,8 @@ class ConversationRunner:
         name = context.wake.author_name if batch.key.user and context.wake else None
         told = partial(preamble, advice=turn.advice, lost=lost, unseen=unseen, name=name, zone=window.zone)
         await self._begin_notes(turn, window.view, told, chosen.budget.usable)
-        model, prompt = chosen.model, window.prompt(turn.entries)
-        await self.engine.take_steps(turn, context, model=model, system=window.system, prompt=prompt, window=window)
+        first = FirstPrompt(chosen.model, window.system, window.prompt(turn.entries), window)
+        await self.engine.take_steps(turn, context, first)
         if window.is_abridged:
             turn.prompt_tokens = 0  # the count is of less than the next prompt will hold
 

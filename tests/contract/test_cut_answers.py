@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agent.engine import Turn
+from agent.engine import FirstPrompt, Turn
 from agent.models.catalog import ModelCatalog, ModelEndpoint
 from agent.models.client import ModelClient
 from agent.models.litellm import LitellmClient
@@ -81,14 +81,9 @@ async def turn(
     steps = Steps(ModelClient(client), registry(writing.tool), Scrubber(), SystemClock(), rounds_max=rounds_max)
     taken = begun_turn(hold)
     try:
-        await steps.take_steps(
-            taken,
-            context(),
-            model=model,
-            system=literal_text("You are a test."),
-            prompt=(PromptMessage(Role.USER, literal_text("write a file")),),
-            window=Boundless(),
-        )
+        asked = (PromptMessage(Role.USER, literal_text("write a file")),)
+        first = FirstPrompt(model, literal_text("You are a test."), asked, Boundless())
+        await steps.take_steps(taken, context(), first)
     finally:
         await client.close()
     return taken

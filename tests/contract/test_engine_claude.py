@@ -16,7 +16,7 @@ import claude_agent_sdk
 import pytest
 
 from agent import assembly
-from agent.engine import Engine, Joined, Turn
+from agent.engine import Engine, FirstPrompt, Joined, Turn
 from agent.limits import IMAGE_TOKENS
 from agent.models.catalog import ModelEndpoint
 from agent.models.client import ModelClient
@@ -90,8 +90,8 @@ class Otherwise:
     def __init__(self) -> None:
         self.models: list[str] = []
 
-    async def take_steps(self, turn: Turn, context: Any, *, model: str, **_: Any) -> None:
-        self.models.append(model)
+    async def take_steps(self, turn: Turn, context: Any, first: FirstPrompt) -> None:
+        self.models.append(first.model)
 
 
 class Till:
@@ -164,14 +164,8 @@ async def converse(
         transport=lambda: next(runs),
     )
     taken = taken or begun_turn()
-    await engine.take_steps(
-        taken,
-        asked or context(),
-        model=model,
-        system=literal_text("You are a test."),
-        prompt=prompt,
-        window=window or Shortening(),
-    )
+    first = FirstPrompt(model, literal_text("You are a test."), prompt, window or Shortening())
+    await engine.take_steps(taken, asked or context(), first)
     return taken
 
 
@@ -582,14 +576,8 @@ def real_engine(api_base: str, *tools: Tool, pictures: Mapping[str, bytes] = {},
 
 
 async def ask_real(engine: ClaudeEngine, prompt: Sequence[PromptMessage], taken: Turn) -> None:
-    await engine.take_steps(
-        taken,
-        context(),
-        model=MODEL,
-        system=literal_text("You are the keeper of the lighthouse."),
-        prompt=prompt,
-        window=Shortening(),
-    )
+    first = FirstPrompt(MODEL, literal_text("You are the keeper of the lighthouse."), prompt, Shortening())
+    await engine.take_steps(taken, context(), first)
 
 
 async def test_the_real_program_that_reaches_nobody_is_a_plain_failure(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import pytest
 
-from agent.engine import PromptWindow, Turn
+from agent.engine import FirstPrompt, PromptWindow, Turn
 from agent.models.client import ModelClient
 from agent.models.litellm import LitellmClient
 from agent.models.requests import LONG_WORK, ModelRequest, PromptMessage, Thoughts, ask
@@ -51,7 +51,7 @@ async def turn(client: LitellmClient, model: str, room: PromptWindow) -> Turn:
     taken = begun_turn()
     steps = Steps(ModelClient(client), registry(tool("look")), Scrubber(), SystemClock(), rounds_max=9)
     system = literal_text("You are a test.")
-    await steps.take_steps(taken, context(), model=model, system=system, prompt=(ASKED,), window=room)
+    await steps.take_steps(taken, context(), FirstPrompt(model, system, (ASKED,), room))
     return taken
 
 

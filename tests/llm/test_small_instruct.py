@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import pytest
 
+from agent.engine import FirstPrompt
 from agent.limits import TITLE_TRIES_MAX
 from agent.models.client import ModelClient
 from agent.models.litellm import LitellmClient
@@ -95,14 +96,9 @@ async def test_a_tool_is_called_and_its_error_mended(client: LitellmClient) -> N
         return f"the lamp is {arguments['colour']} now"
 
     lamp = tool("lamp", switch, properties={"colour": {"enum": ["red", "green"]}})
-    await Steps(ModelClient(client), registry(lamp), Scrubber(), SystemClock(), rounds_max=3).take_steps(
-        taken,
-        context(),
-        model=MODEL,
-        system=literal_text("You switch lamps."),
-        prompt=(PromptMessage(Role.USER, literal_text("Make the lamp green.")),),
-        window=Boundless(),
-    )
+    steps = Steps(ModelClient(client), registry(lamp), Scrubber(), SystemClock(), rounds_max=3)
+    asked = (PromptMessage(Role.USER, literal_text("Make the lamp green.")),)
+    await steps.take_steps(taken, context(), FirstPrompt(MODEL, literal_text("You switch lamps."), asked, Boundless()))
     assert kinds(taken.entries) == [
         (Role.ASSISTANT, 1, False),
         (Role.TOOL, 0, True),

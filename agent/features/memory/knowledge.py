@@ -362,21 +362,25 @@ _SURE_OF_HERE: Final = sentence(
 )
 
 
-def memory_commands(
-    memory: PersonMemory,
-    store: MemoryStore,
-    people: PeopleStore,
-    ending: SubagentStopper,
-    *,
-    forgotten: Sequence[Forgotten] = (),
-) -> tuple[CommandRow, ...]:
-    """Return the command rows, in the order of /help."""
+@dataclass(eq=False, repr=False)
+class MemoryCommands:
+    """/memory and /forget."""
 
-    async def show(asked: CommandRequest) -> str:
+    memory: PersonMemory
+    store: MemoryStore
+    people: PeopleStore
+    ending: SubagentStopper
+    forgotten: Sequence[Forgotten]
+
+    def rows(self) -> tuple[CommandRow, ...]:
+        """Return the command rows, in the order of /help."""
+        return (CommandRow("memory", self.show), CommandRow("forget", self.forget))
+
+    async def show(self, asked: CommandRequest) -> str:
         key, words = asked.session.key, asked.words
         if sharing := _SHARING.fullmatch(asked.argument):
-            return await _share(store, key, int(sharing[2]), words, is_shared=sharing[1].lower() == "share")
-        facts = await memory.recall(key, asked.argument, limit=limits.FACTS_LISTED_MAX)
+            return await self._share(key, int(sharing[2]), words, is_shared=sharing[1].lower() == "share")
+        facts = await self.memory.recall(key, asked.argument, limit=limits.FACTS_LISTED_MAX)
         if not facts:
             return words.say("I remember nothing like that.") if asked.argument else words.say(_NOTHING[key.is_private])
         title = words.say("What fits best:") if asked.argument else words.say(_EVERYTHING[key.is_private])
@@ -385,68 +389,57 @@ def memory_commands(
         )
         return f"{title}\n\n{_listed(facts, key, words)}\n\n{hint}"
 
-    async def forget(asked: CommandRequest) -> str:
+    async def _share(self, key: SessionKey, number: int, words: Words, *, is_shared: bool) -> str:
+        fact = await self.store.share(key, number, is_shared=is_shared) if number < 2**31 else None
+        if fact is None:
+            return words.say(_NO_SUCH_FACT)
+        where = (
+            words.say("I use this wherever you talk to me:")
+            if is_shared
+            else words.say("I use this only where I learned it, and in our direct messages:")
+        )
+        return f"{where}\n\n{_listed([fact], key, words)}"
+
+    async def forget(self, asked: CommandRequest) -> str:
         key, what, words = asked.session.key, asked.argument, asked.words
         if not what:
             return words.say("Write /forget and a number from /memory, some words, or `all`.")
         if everything := _ALL.fullmatch(what):
-            if everything[1]:  # a sub-agent of this person may be about to remember something
-                await ending.end_all(await people.keys(key.owner))
-            return await _forget_all(memory, store, key, words, is_sure=bool(everything[1]), forgotten=forgotten)
+            return await self._forget_all(key, words) if everything[1] else await self._asked_if_sure(key, words)
         if _NUMBERS.fullmatch(what):
             numbers = [int(number) for number in re.findall(r"\d+", what)]
         else:
-            found = await memory.recall(key, what, limit=limits.FACTS_LISTED_MAX)
+            found = await self.memory.recall(key, what, limit=limits.FACTS_LISTED_MAX)
             if len(found) != 1:
                 if not found:
                     return words.say("I remember nothing like that. /memory lists what I remember.")
                 return f"{words.say('Which of these? Write /forget and its number.')}\n\n{_listed(found, key, words)}"
             numbers = [fact.number for fact in found]
-        gone = await store.forget(key, [number for number in numbers if number < 2**31])
-        for tell in forgotten if gone else ():
+        gone = await self.store.forget(key, [number for number in numbers if number < 2**31])
+        for tell in self.forgotten if gone else ():
             await tell(key.owner)
         return f"{words.say('Forgotten:')}\n\n{_listed(gone, key, words)}" if gone else words.say(_NO_SUCH_FACT)
 
-    return (CommandRow("memory", show), CommandRow("forget", forget))
-
-
-async def _share(store: MemoryStore, key: SessionKey, number: int, words: Words, *, is_shared: bool) -> str:
-    fact = await store.share(key, number, is_shared=is_shared) if number < 2**31 else None
-    if fact is None:
-        return words.say(_NO_SUCH_FACT)
-    where = (
-        words.say("I use this wherever you talk to me:")
-        if is_shared
-        else words.say("I use this only where I learned it, and in our direct messages:")
-    )
-    return f"{where}\n\n{_listed([fact], key, words)}"
-
-
-async def _forget_all(
-    memory: PersonMemory,
-    store: MemoryStore,
-    key: SessionKey,
-    words: Words,
-    *,
-    is_sure: bool,
-    forgotten: Sequence[Forgotten],
-) -> str:
-    if not is_sure:
-        count = len(await memory.recall(key, "", limit=limits.FACTS_LISTED_MAX))
+    async def _asked_if_sure(self, key: SessionKey, words: Words) -> str:
+        count = len(await self.memory.recall(key, "", limit=limits.FACTS_LISTED_MAX))
         many = words.count("{count} fact", "{count} facts", count)
         if count == limits.FACTS_LISTED_MAX:
             many = words.count("{count} or more facts", "{count} or more facts", count)
         return words.say(_SURE_OF_YOU if key.is_private else _SURE_OF_HERE, facts=many)
-    count = await store.forget_all(key)
-    for tell in forgotten:
-        await tell(key.owner)
-    return words.count(
-        "I have forgotten {count} fact and cannot look up earlier conversations any more. "
-        "What this conversation holds is gone from my sight with /new.",
-        "I have forgotten {count} facts and cannot look up earlier conversations any more. "
-        "What this conversation holds is gone from my sight with /new.",
-        count,
-    )
+
+    async def _forget_all(self, key: SessionKey, words: Words) -> str:
+        # A sub-agent of this person may be about to remember something.
+        await self.ending.end_all(await self.people.keys(key.owner))
+        count = await self.store.forget_all(key)
+        for tell in self.forgotten:
+            await tell(key.owner)
+        return words.count(
+            "I have forgotten {count} fact and cannot look up earlier conversations any more. "
+            "What this conversation holds is gone from my sight with /new.",
+            "I have forgotten {count} facts and cannot look up earlier conversations any more. "
+            "What this conversation holds is gone from my sight with /new.",
+            count,
+        )
 
 
 def _listed(facts: Sequence[Fact], key: SessionKey, words: Words) -> str:
