@@ -100,21 +100,59 @@ def may_split(tools: ToolRegistry, asked: CommandRequest) -> bool:
     return any(spec.name in _SPLIT for spec in tools.specs_for(asked.tool_context()))
 
 
+@dataclass(eq=False, repr=False)
+class AgentServices:
+    """What every part of an agent process is made of, and the small parts. A part that must not wait for the others has
+    a bus and a store of its own."""
+
+    settings: Settings
+    bus: RedisBus
+    store: Store
+    scrubber: Scrubber
+    clock: Clock
+
+    def build_control_lane(self, worker_id: str, prices_of: PricesOf) -> ControlService:
+        """Build the control lane of that worker."""
+        bus, store, scrubber, clock, people = self.bus, self.store, self.scrubber, self.clock, self.build_people()
+        deciding = ApprovalDecisions(bus.questions, bus.lanes, store.tasks, people, scrubber, clock)
+        pressing = ButtonPresses(store, bus.intake, people, scrubber, clock)
+        access = self.build_access()
+        return ControlService(worker_id, bus, store, deciding, pressing, access, scrubber, clock, prices_of=prices_of)
+
+    def build_notices(self) -> AdminNotices:
+        """Build the service that tells admins of strangers, and of models that do not answer."""
+        bus, settings, events = self.bus, self.settings, WebhookEvents(self.settings.webhooks)
+        return AdminNotices(
+            bus.access, bus.deliveries, bus.operator, self.store, settings.access, self.scrubber, self.clock, events
+        )
+
+    def build_suggestions(self) -> sessions.SuggestionServer:
+        """Build the service that answers requests for suggestions while people type."""
+        own, people = WorkspaceFiles(self.settings.data_dir / WORKSPACE, self.scrubber), self.build_people()
+        return sessions.SuggestionServer(self.bus.suggestions, self.store, people, own, self.settings, self.scrubber)
+
+    def build_people(self) -> People:
+        """Build the look-up of who may do what."""
+        return People(self.bus.access, self.store.access, self.settings.access.policy, self.clock)
+
+    def build_access(self) -> AccessService:
+        """Build the service that decides about people and places, and shows the decisions to the bus."""
+        bus, policy = self.bus, self.settings.access.policy
+        return AccessService(self.store.access, bus.access, bus.deliveries, policy, self.scrubber.scrub, self.clock)
+
+
 @asynccontextmanager
 async def assembled(
     worker_id: str,
-    settings: Settings,
-    *,
-    bus: RedisBus,
-    store: Store,
+    services: AgentServices,
     clients: ModelClients,
-    scrubber: Scrubber,
-    clock: Clock,
     spans: SpanSink,
+    *,
     grace_s: float = SHUTDOWN_GRACE_S,
 ) -> AsyncIterator[Worker]:
     """Assemble a worker that is ready to run, as long as the block lasts. Raises `ConfigError`."""
-    parts = _Parts(settings, bus, store, clients, scrubber, clock, spans)
+    bus, store, scrubber, clock = services.bus, services.store, services.scrubber, services.clock
+    parts = _Parts(services.settings, bus, store, scrubber, clock, clients, spans)
     async with (
         aclosing(parts.meter),
         parts.catching_up(),
@@ -135,7 +173,7 @@ async def assembled(
             answering=parts.answering(parts.turns(tools, planning), background),
             dead_letters=DeadLetters(bus.lanes, bus.deliveries, store, scrubber, clock, parts.events),
             background=background,
-            concurrency=settings.agent.concurrency,
+            concurrency=services.settings.agent.concurrency,
             grace_s=grace_s,
             beside=(
                 parts.firing.serve,
@@ -149,70 +187,19 @@ async def assembled(
         await clients.client.health.report(bus.operator)
 
 
-def control_lane(
-    worker_id: str,
-    settings: Settings,
-    *,
-    bus: RedisBus,
-    store: Store,
-    scrubber: Scrubber,
-    clock: Clock,
-    prices_of: PricesOf,
-) -> ControlService:
-    """Build the control lane of that worker, on a bus and a store that may be its own."""
-    people = _people(settings, bus, store, clock)
-    deciding = ApprovalDecisions(bus.questions, bus.lanes, store.tasks, people, scrubber, clock)
-    pressing = ButtonPresses(store, bus.intake, people, scrubber, clock)
-    access = access_service(settings, bus=bus, store=store, scrubber=scrubber, clock=clock)
-    return ControlService(worker_id, bus, store, deciding, pressing, access, scrubber, clock, prices_of=prices_of)
-
-
-def announcing(settings: Settings, *, bus: RedisBus, store: Store, scrubber: Scrubber, clock: Clock) -> AdminNotices:
-    """Build the service that tells admins of strangers, and of models that do not answer."""
-    events = WebhookEvents(settings.webhooks)
-    return AdminNotices(bus.access, bus.deliveries, bus.operator, store, settings.access, scrubber, clock, events)
-
-
-def suggesting(
-    settings: Settings, *, bus: RedisBus, store: Store, scrubber: Scrubber, clock: Clock
-) -> sessions.SuggestionServer:
-    """Build the service that answers requests for suggestions while people type, on a bus and a store that may be its
-    own."""
-    own = WorkspaceFiles(settings.data_dir / WORKSPACE, scrubber)
-    return sessions.SuggestionServer(
-        bus.suggestions, store, _people(settings, bus, store, clock), own, settings, scrubber
-    )
-
-
-def _people(settings: Settings, bus: RedisBus, store: Store, clock: Clock) -> People:
-    return People(bus.access, store.access, settings.access.policy, clock)
-
-
-def access_service(
-    settings: Settings, *, bus: RedisBus, store: Store, scrubber: Scrubber, clock: Clock
-) -> AccessService:
-    """Build the service that decides about people and places, and shows the decisions to the bus."""
-    return AccessService(store.access, bus.access, bus.deliveries, settings.access.policy, scrubber.scrub, clock)
-
-
 @dataclass(eq=False, repr=False)
-class _Parts:
+class _Parts(AgentServices):
     """The things that several parts of one agent process share, and the builders of the larger parts."""
 
-    _settings: Settings
-    _bus: RedisBus
-    _store: Store
-    _clients: ModelClients
-    _scrubber: Scrubber
-    _clock: Clock
-    _spans: SpanSink
+    clients: ModelClients
+    spans: SpanSink
 
     def __post_init__(self) -> None:
-        settings, bus, store, clients = self._settings, self._bus, self._store, self._clients
-        scrubber, clock, spans = self._scrubber, self._clock, self._spans
+        settings, bus, store, clients = self.settings, self.bus, self.store, self.clients
+        scrubber, clock, spans = self.scrubber, self.clock, self.spans
         self.events = WebhookEvents(settings.webhooks)
         self._commits = Commits(scrubber, clock, self.events)
-        self.people = _people(settings, bus, store, clock)
+        self.people = self.build_people()
         self._allowances = Allowances(self.people, settings.limits)
         self.meter = Meter(store.spending, self._allowances, clock)
         self.client = replace(clients.client, gate=self.meter, spans=spans, clock=clock)
@@ -259,29 +246,29 @@ class _Parts:
         )
 
     def _embedder(self, name: str) -> Embedder:
-        return ChargedEmbedder(self.client, name, self._store, self._clock, space=self._clients.endpoint_of(name).model)
+        return ChargedEmbedder(self.client, name, self.store, self.clock, space=self.clients.endpoint_of(name).model)
 
     def open_tools(self) -> AbstractAsyncContextManager[ToolRegistry]:
         """Open all tools that the model may use, except those that need sub-agents, which use these tools
         themselves."""
-        remembers = self._settings.memory.enabled
+        remembers = self.settings.memory.enabled
         return open_toolbox(
-            self._settings.tools,
+            self.settings.tools,
             workspaces=self._workspaces,
             approvals=self._approvals,
-            lender=_lender(self._settings, self._bus, self._store, self._clock),
+            lender=self._lender(),
             own=[
-                *todo_tools(self._store, self._scrubber),
-                *(memory_tools(self._memory, self._store.memories, self._scrubber) if remembers else ()),
+                *todo_tools(self.store, self.scrubber),
+                *(memory_tools(self._memory, self.store.memories, self.scrubber) if remembers else ()),
                 *skill_tools(self._skills.of),
                 *schedule_tools(self._schedules),
             ],
-            plugins=plugin_tools(self._settings.plugins.enabled),
-            databases=ForeignDatabases(self._settings.tools.database_urls),
-            scrubber=self._scrubber,
-            clock=self._clock,
-            elsewhere=answers_of(self._store.tasks),
-            spans=self._spans,
+            plugins=plugin_tools(self.settings.plugins.enabled),
+            databases=ForeignDatabases(self.settings.tools.database_urls),
+            scrubber=self.scrubber,
+            clock=self.clock,
+            elsewhere=answers_of(self.store.tasks),
+            spans=self.spans,
             skills_of=self._skills.folders,
         )
 
@@ -289,33 +276,33 @@ class _Parts:
         """Open the sub-agents of this process. They use the same tools, each in a context of its own."""
         return open_subagents(
             worker_id,
-            self._settings.subagents,
-            ParentServices(self.client, tools, self._scrubber, self._clock),
+            self.settings.subagents,
+            ParentServices(self.client, tools, self.scrubber, self.clock),
             workspaces=self._workspaces,
             models=self.models,
             people=self.people,
-            store=self._store,
+            store=self.store,
             watch=self._status,
-            spans=self._spans,
+            spans=self.spans,
             ring=self._ends.ring,
             own_types=self._own.sub_types.read,
         )
 
     def planning(self, dispatcher: Dispatcher) -> Planning:
         """Build the planner, which is a sub-agent whose calls are charged as planning."""
-        planner = Planner(partial(write_plan, dispatcher), self._scrubber, self._clock)
-        return Planning(planner, self._approvals, self._store, self._scrubber, self._clock)
+        planner = Planner(partial(write_plan, dispatcher), self.scrubber, self.clock)
+        return Planning(planner, self._approvals, self.store, self.scrubber, self.clock)
 
     def _attachment_intake(self) -> AttachmentIntake:
         """Build the intake of a turn's files."""
-        settings, store, scrubber, clock = self._settings, self._store, self._scrubber, self._clock
+        settings, store, scrubber, clock = self.settings, self.store, self.scrubber, self.clock
         ears = eyes = None
         if self.client.transcriptions is not None and settings.agent.transcription_model:
             ears = Transcriber(self.client, settings.agent.transcription_model, store, scrubber, clock)
         if settings.agent.vision_model:
             eyes = ImageDescriber(self.client, settings.agent.vision_model, store, scrubber, clock)
         receiving = Receiving(
-            Inbox(self._bus.files, self._workspaces, settings.attachments, scrubber, clock),
+            Inbox(self.bus.files, self._workspaces, settings.attachments, scrubber, clock),
             Documents(hidden=[settings.data_dir, Path.home()]),
             self._workspaces,
             scrubber,
@@ -329,28 +316,28 @@ class _Parts:
     def answering(self, turns: TurnRunner, background: BackgroundTasks) -> LaneRunner:
         """Build the runner that takes a claimed lane to a committed answer."""
         return LaneRunner(
-            RunPorts(self._bus.lanes, self._bus.deliveries, self._store, self.people, self._clock),
+            RunPorts(self.bus.lanes, self.bus.deliveries, self.store, self.people, self.clock),
             turns=turns,
             commits=self._commits,
             titler=Titler(
                 self.client,
                 self.models,
-                self._store,
-                self._scrubber,
-                self._clock,
-                self._bus.deliveries.publish,
-                is_for_all=self._settings.agent.titles,
+                self.store,
+                self.scrubber,
+                self.clock,
+                self.bus.deliveries.publish,
+                is_for_all=self.settings.agent.titles,
             ),
-            scrubber=self._scrubber,
+            scrubber=self.scrubber,
             background=background,
-            idle_hours=self._settings.session.idle_hours,
-            is_steered=self._settings.queue.mode is QueueMode.STEER,
+            idle_hours=self.settings.session.idle_hours,
+            is_steered=self.settings.queue.mode is QueueMode.STEER,
             afterwards=self._afterwards(),
         )
 
     def turns(self, tools: ToolRegistry, planning: Planning) -> TurnRunner:
         """Build the runner that takes the turns of this process."""
-        settings = self._settings
+        settings = self.settings
         facts = RuntimeFacts(
             version("trivet"),
             python_version(),
@@ -362,34 +349,34 @@ class _Parts:
         engine = _engine(
             settings.agent,
             self.client,
-            self._clients.endpoint_of,
+            self.clients.endpoint_of,
             tools,
-            self._scrubber,
-            self._clock,
+            self.scrubber,
+            self.clock,
             gallery_of(Workspaces(settings.data_dir / WORKSPACES)),
         )
         conversations = ConversationRunner(
             models=self.models,
             engine=engine,
-            windows=TurnWindows(self._compactor, self.models, tools, self._store),
-            prompts=SystemPrompts(settings.data_dir, facts, tools, self._skills, self._own, self._scrubber),
+            windows=TurnWindows(self._compactor, self.models, tools, self.store),
+            prompts=SystemPrompts(settings.data_dir, facts, tools, self._skills, self._own, self.scrubber),
             people=self.people,
             attachments=self._attachment_intake(),
             memory=self._memory if settings.memory.enabled else None,
-            scrubber=self._scrubber,
-            clock=self._clock,
+            scrubber=self.scrubber,
+            clock=self.clock,
         )
         return TurnRunner(
             commands=CommandTable(
-                self._commands(planning), self._own, self._scrubber, can_split=partial(may_split, tools)
+                self._commands(planning), self._own, self.scrubber, can_split=partial(may_split, tools)
             ),
             conversations=conversations,
             commits=self._commits,
             people=self.people,
             meter=self.meter,
-            store=self._store,
-            scrubber=self._scrubber,
-            clock=self._clock,
+            store=self.store,
+            scrubber=self.scrubber,
+            clock=self.clock,
             voice=self._voice,
             hooks=load_hooks(
                 settings.plugins.enabled, HOOK_POINTS, partial(self.client.health.tally.add, HOOK_FAILURES)
@@ -398,60 +385,60 @@ class _Parts:
 
     def _commands(self, planning: Planning) -> tuple[CommandRow, ...]:
         """List the commands in the order of /help."""
-        store, scrubber, settings = self._store, self._scrubber, self._settings
-        minutes = self._settings.schedules.heartbeat_minutes
-        ending = SubagentStopper(store.tasks, self._clock)
-        keeper = access_service(self._settings, bus=self._bus, store=store, scrubber=scrubber, clock=self._clock)
+        store, scrubber, settings = self.store, self.scrubber, self.settings
+        minutes = self.settings.schedules.heartbeat_minutes
+        ending = SubagentStopper(store.tasks, self.clock)
+        keeper = self.build_access()
         return (
             *sessions.ConversationCommands(
                 store,
                 self._compactor,
-                self._bus.lanes,
+                self.bus.lanes,
                 scrubber,
                 ending,
-                self._clock,
+                self.clock,
                 prices_of=partial(prices_of, self.client, settings),
-                left=(self._bus.vault.drop,),
+                left=(self.bus.vault.drop,),
             ).rows(),
             *sessions.choice_commands(store, self.models, ending),
             *self._voice.commands(),
             sessions.undo_command(store, ending),
-            *usage_commands(store.usage, self.meter, self._clock, partial(prices_of, self.client, settings)),
-            *MemoryCommands(self._memory, store.memories, store.people, ending, (self._bus.vault.drop_all,)).rows(),
+            *usage_commands(store.usage, self.meter, self.clock, partial(prices_of, self.client, settings)),
+            *MemoryCommands(self._memory, store.memories, store.people, ending, (self.bus.vault.drop_all,)).rows(),
             *personal_data_commands(store.people, scrubber),
             *linking_commands(
-                store.links, scrubber, self._clock, changed=keeper.project, tell=self._bus.deliveries.publish
+                store.links, scrubber, self.clock, changed=keeper.project, tell=self.bus.deliveries.publish
             ),
             *sessions.profile_commands(self._own),
-            *remind_commands(self._schedules, scrubber, self._clock, heartbeat_minutes=minutes),
+            *remind_commands(self._schedules, scrubber, self.clock, heartbeat_minutes=minutes),
             *plan_commands(planning, scrubber),
             *answering_commands(),
             *access_commands(keeper),
-            limits_command(keeper, self._allowances, self.people, store.usage, self.meter, self._clock),
-            queue_command(self._bus.operator),
+            limits_command(keeper, self._allowances, self.people, store.usage, self.meter, self.clock),
+            queue_command(self.bus.operator),
             *plugin_commands(settings.plugins.enabled),
         )
 
     def catching_up(self) -> AbstractAsyncContextManager[None]:
         """Start what memory has to go through since the last process ended."""
-        return alongside(self._consolidation.go_through(None)) if self._settings.memory.enabled else nullcontext()
+        return alongside(self._consolidation.go_through(None)) if self.settings.memory.enabled else nullcontext()
 
     def _afterwards(self) -> tuple[AfterTurn, ...]:
         """List the steps that follow each turn, when its answer is on its way, one after the other: the longest come
         last."""
         return (
             wakes_waiting_turns(self._ends.ring),
-            tracing_turns(self._spans),
+            tracing_turns(self.spans),
             counting_turns(self.client.health.tally),
-            naming_people(self._bus.operator),
-            *((self._memory.count_uses, self._consolidation.after) if self._settings.memory.enabled else ()),
+            naming_people(self.bus.operator),
+            *((self._memory.count_uses, self._consolidation.after) if self.settings.memory.enabled else ()),
         )
 
-
-def _lender(settings: Settings, bus: RedisBus, store: Store, clock: Clock) -> SecretInjector | None:
-    seal = seal_of(settings)
-    origins = frozenset(settings.scrub.vault.hosts)
-    return SecretInjector(bus.vault, seal, store.secret_uses, clock, origins=origins) if seal else None
+    def _lender(self) -> SecretInjector | None:
+        if (seal := seal_of(self.settings)) is None:
+            return None
+        origins = frozenset(self.settings.scrub.vault.hosts)
+        return SecretInjector(self.bus.vault, seal, self.store.secret_uses, self.clock, origins=origins)
 
 
 def _engine(
@@ -507,14 +494,11 @@ async def serve(settings: Settings, scrubber: Scrubber, stopping: asyncio.Event)
         installation = await store.installation()
         bus = await retry_until_available(lambda: _open_bus(settings, installation), RetryPolicy(for_s=BUS_WAIT_S))
         stack.push_async_callback(bus.close)
-        keeper = access_service(settings, bus=bus, store=store, scrubber=scrubber, clock=clock)
+        services = AgentServices(settings, bus, store, scrubber, clock)
+        keeper = services.build_access()
         await keeper.project()
         worker_id = bus.names.named(f"{socket.gethostname()}:{os.getpid()}:{clock.code(6)}")
-        worker = await stack.enter_async_context(
-            assembled(
-                worker_id, settings, bus=bus, store=store, clients=clients, scrubber=scrubber, clock=clock, spans=spans
-            )
-        )
+        worker = await stack.enter_async_context(assembled(worker_id, services, clients, spans))
         async with asyncio.TaskGroup() as group:
             beside = [
                 group.create_task(
@@ -522,7 +506,7 @@ async def serve(settings: Settings, scrubber: Scrubber, stopping: asyncio.Event)
                 ),
                 group.create_task(FileServer(bus.files, store).serve()),
                 group.create_task(showing_access(keeper, bus.keep_named)),
-                group.create_task(announcing(settings, bus=bus, store=store, scrubber=scrubber, clock=clock).watch()),
+                group.create_task(services.build_notices().watch()),
                 group.create_task(note_queue(bus.operator)),
                 group.create_task(send_lines(bus.operator)),
                 group.create_task(run_aside(partial(_serve_control, worker_id, settings, clients, scrubber, clock))),
@@ -554,16 +538,9 @@ async def _serve_control(
         bus = await _open_bus(settings, await store.installation())
         stack.push_async_callback(bus.close)
         async with asyncio.TaskGroup() as group:
-            group.create_task(suggesting(settings, bus=bus, store=store, scrubber=scrubber, clock=clock).serve())
-            lane = control_lane(
-                worker_id,
-                settings,
-                bus=bus,
-                store=store,
-                scrubber=scrubber,
-                clock=clock,
-                prices_of=partial(prices_of, clients.client, settings),
-            )
+            services = AgentServices(settings, bus, store, scrubber, clock)
+            lane = services.build_control_lane(worker_id, partial(prices_of, clients.client, settings))
+            group.create_task(services.build_suggestions().serve())
             group.create_task(lane.serve())
 
 

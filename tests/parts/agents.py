@@ -11,7 +11,7 @@ from itertools import count
 from pathlib import Path
 from typing import Literal
 
-from agent.assembly import announcing, assembled, control_lane, suggesting
+from agent.assembly import AgentServices, assembled
 from agent.model_clients import ModelClients
 from agent.models.catalog import ModelEndpoint
 from agent.models.client import ModelClient, ModelHealth
@@ -261,28 +261,18 @@ async def running_agent(
         plugins=PluginSettings(enabled=plugins),
     )
     worker_id, health = f"test:{clock.code(8)}", health or ModelHealth()
-    async with assembled(
-        worker_id,
-        settings,
-        bus=bus,
-        store=store,
-        clients=ModelClients(
-            ModelClient(
-                provider,
-                embeddings=embeddings,
-                transcriptions=transcriptions,
-                speech=speech,
-                fallbacks=fallbacks,
-                health=health,
-            ),
-            partial(ModelEndpoint, api_base=api_base),
-            embedding_model=MODEL if embeddings else "",
-        ),
-        scrubber=scrubber,
-        clock=clock,
-        spans=NoSpans(),
-        grace_s=grace_s,
-    ) as worker:
+    services = AgentServices(settings, bus, store, scrubber, clock)
+    client = ModelClient(
+        provider,
+        embeddings=embeddings,
+        transcriptions=transcriptions,
+        speech=speech,
+        fallbacks=fallbacks,
+        health=health,
+    )
+    endpoint_of = partial(ModelEndpoint, api_base=api_base)
+    clients = ModelClients(client, endpoint_of, embedding_model=MODEL if embeddings else "")
+    async with assembled(worker_id, services, clients, NoSpans(), grace_s=grace_s) as worker:
         process = AgentProcess(worker_id, worker, bus, store, clock)
         if tweak is not None:
             tweak(process)
@@ -291,19 +281,9 @@ async def running_agent(
                 Relay(worker_id, bus.deliveries, store, clock, NoSpans(), health.tally).relay_receipts()
             ),
             asyncio.create_task(FileServer(bus.files, store).serve()),
-            asyncio.create_task(
-                control_lane(
-                    worker_id,
-                    settings,
-                    bus=bus,
-                    store=store,
-                    scrubber=scrubber,
-                    clock=clock,
-                    prices_of=partial(prices_of, provider, settings),
-                ).serve()
-            ),
-            asyncio.create_task(announcing(settings, bus=bus, store=store, scrubber=scrubber, clock=clock).watch()),
-            asyncio.create_task(suggesting(settings, bus=bus, store=store, scrubber=scrubber, clock=clock).serve()),
+            asyncio.create_task(services.build_control_lane(worker_id, partial(prices_of, provider, settings)).serve()),
+            asyncio.create_task(services.build_notices().watch()),
+            asyncio.create_task(services.build_suggestions().serve()),
         ]
         working = asyncio.create_task(worker.serve(process.stopping))
         try:
