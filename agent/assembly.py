@@ -42,7 +42,7 @@ from agent.prompts.skills import skill_tools
 from agent.prompts.system import WORKSPACE, RuntimeFacts, SkillLayers, SystemPrompts
 from agent.prompts.workspace import WorkspaceFiles
 from agent.runtime.claude import ClaudeEngine, is_claude
-from agent.runtime.commit import Commits, counting_turns, naming_people, tracing_turns, wakes_waiting_turns
+from agent.runtime.commit import Commits, count_turn, look_for_ends, naming_people, trace_turn
 from agent.runtime.compaction import Compactor, Summarizer
 from agent.runtime.control import ApprovalDecisions, ButtonPresses, ControlService, answering_commands
 from agent.runtime.relay import FileServer, Relay
@@ -427,9 +427,9 @@ class _Parts(AgentServices):
         """List the steps that follow each turn, when its answer is on its way, one after the other: the longest come
         last."""
         return (
-            wakes_waiting_turns(self._ends.ring),
-            tracing_turns(self.spans),
-            counting_turns(self.client.health.tally),
+            partial(look_for_ends, self._ends.ring),
+            partial(trace_turn, self.spans),
+            partial(count_turn, self.client.health.tally),
             naming_people(self.bus.operator),
             *((self._memory.count_uses, self._consolidation.after) if self.settings.memory.enabled else ()),
         )

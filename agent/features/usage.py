@@ -159,12 +159,11 @@ def _month_text(month: Mapping[UsagePurpose, budgets.UsageSum], words: Words) ->
     lines = [words.say("**This month**: {sums}", sums=_sum_text(whole, words))]
     by_tokens = sorted(month.items(), key=lambda item: (-item[1].tokens, item[0]))
     if len(by_tokens) > 1:
-        lines += ["", *(_purpose_line(purpose, found, words) for purpose, found in by_tokens)]
+        lines.append("")
+        for purpose, found in by_tokens:
+            cost = f"{_tokens(found.tokens, words)}, {_usd(found.cost_usd, words)}"
+            lines.append(f"- {words.say(_PURPOSES[purpose])}: {cost}")
     return "\n".join(lines)
-
-
-def _purpose_line(purpose: UsagePurpose, found: budgets.UsageSum, words: Words) -> str:
-    return f"- {words.say(_PURPOSES[purpose])}: {_tokens(found.tokens, words)}, {_usd(found.cost_usd, words)}"
 
 
 def _sum_text(found: budgets.UsageSum, words: Words) -> str:

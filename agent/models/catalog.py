@@ -26,9 +26,9 @@ _PROVIDERS: Final = "provider_endpoints_support_backup.json"
 class ModelCatalog:
     """Windows, prices and providers, from the files of the installed litellm."""
 
-    def __init__(self, folder: Path | None = None, *, today: date | None = None) -> None:
-        """Read from the `folder`, the installed litellm's by default. `today` decides which models retire soon."""
-        self._folder = folder if folder is not None else _litellm_folder()
+    def __init__(self, *, today: date | None = None) -> None:
+        """Find the installed litellm. `today` decides which models retire soon."""
+        self._folder = _litellm_folder()
         self._today = today or datetime.now(UTC).date()
         self._known: dict[str, ModelFacts] = {}
 

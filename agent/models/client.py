@@ -160,7 +160,7 @@ class ModelClient:
             else None
         )
         call = metering.MeteredCall(request, ticket, facts.prices_usd)
-        request.cost.kept_by(lambda: call.unanswered)
+        request.cost.unanswered = lambda: call.unanswered
         began_ms, failure, is_recorded = self.clock.now_ms(), _CUT_OFF, False
         try:
             async for event in self._with_fallbacks(replace(request, permit=call.permit)):

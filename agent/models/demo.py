@@ -293,10 +293,6 @@ def _heard(text: str) -> str:
     return "\n".join(line for line in lines if line.strip() != SIGNATURE).strip()
 
 
-def _say(rest: str, _request: requests.ModelRequest) -> _Script:
-    return _signed(rest or "…")
-
-
 def _long(rest: str, _request: requests.ModelRequest) -> _Script:
     match = re.match(r"\d+", rest)
     size = min(int(match[0]) if match else 6_000, _LONG_MAX)
@@ -307,10 +303,6 @@ def _long(rest: str, _request: requests.ModelRequest) -> _Script:
         number += 1
         text += PARAGRAPH.format(number=number)
     return _signed(f"{text}The end of the long answer.")
-
-
-def _markdown(_rest: str, _request: requests.ModelRequest) -> _Script:
-    return _signed(MARKDOWN)
 
 
 def _history(_rest: str, request: requests.ModelRequest) -> _Script:
@@ -373,10 +365,6 @@ def _orchestrate(rest: str, _request: requests.ModelRequest) -> _Script:
     return _call("orchestrate", json.dumps(arguments, ensure_ascii=False))
 
 
-def _help(_rest: str, _request: requests.ModelRequest) -> _Script:
-    return _signed(HELP)
-
-
 def _calling(tool: str, arguments: Mapping[str, str], number: int = 1) -> requests.RequestedCall:
     return requests.RequestedCall(f"call_{tool}_{number}", tool, json.dumps(arguments, ensure_ascii=False))
 
@@ -392,18 +380,14 @@ def _plan(request: requests.ModelRequest) -> _Script:
     return _Script(json.dumps({"goal": task[:200], "steps": steps}, ensure_ascii=False))
 
 
-def _unseen(_request: requests.ModelRequest) -> _Script:
-    return _signed("An image that nobody has looked at.")
-
-
 def _call(name: str, arguments: str) -> _Script:
     return _Script(calls=(requests.RequestedCall(id=f"call_{name}", name=name, arguments=arguments),))
 
 
 _BEHAVIOURS: Final[Mapping[str, Callable[[str, requests.ModelRequest], _Script]]] = {
-    "say": _say,
+    "say": lambda rest, _request: _signed(rest or "…"),
     "long": _long,
-    "markdown": _markdown,
+    "markdown": lambda _rest, _request: _signed(MARKDOWN),
     "history": _history,
     "slow": _slow,
     "fail": _fail,
@@ -414,7 +398,7 @@ _BEHAVIOURS: Final[Mapping[str, Callable[[str, requests.ModelRequest], _Script]]
     "split": partial(_split, "sub_agent"),
     "spawn": partial(_split, "sub_agent_spawn"),
     "orchestrate": _orchestrate,
-    **dict.fromkeys(WORDS, _help),
+    **dict.fromkeys(WORDS, lambda _rest, _request: _signed(HELP)),
 }
 _SCRIPTS: Final[Mapping[UsagePurpose, Callable[[requests.ModelRequest], _Script]]] = {
     UsagePurpose.TURN: _turn,
@@ -423,5 +407,5 @@ _SCRIPTS: Final[Mapping[UsagePurpose, Callable[[requests.ModelRequest], _Script]
     UsagePurpose.MEMORY: _facts,
     UsagePurpose.PLAN: _plan,
     UsagePurpose.SUBAGENT: _turn,
-    UsagePurpose.VISION: _unseen,
+    UsagePurpose.VISION: lambda _request: _signed("An image that nobody has looked at."),
 }

@@ -218,7 +218,7 @@ def usage_of(
 def usage_unanswered(request: requests.ModelRequest, *, now_ms: int) -> Usage | None:
     """Build the usage of a call that no answer carries: its failed attempts, and all of it if it was cut off. None if
     that is nothing."""
-    paid = request.cost.unanswered
+    paid = request.cost.unanswered()
     if paid == requests.Paid():
         return None
     return Usage(

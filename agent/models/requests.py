@@ -94,21 +94,13 @@ class Paid:
         )
 
 
+@dataclass(slots=True, eq=False)
 class CallCost:
     """The cost of one call in addition to its answer: attempts that broke in the middle, and all of it while
     there is no answer, for it may be cut off at any moment. Nothing if the call is not metered."""
 
-    def __init__(self) -> None:
-        self._unanswered: Callable[[], Paid] = Paid
-
-    def kept_by(self, unanswered: Callable[[], Paid]) -> None:
-        """Set the function that is asked for the unanswered cost; the meter of the call provides it."""
-        self._unanswered = unanswered
-
-    @property
-    def unanswered(self) -> Paid:
-        """Return the cost so far that no answer carries."""
-        return self._unanswered()
+    unanswered: Callable[[], Paid] = Paid
+    """Computes the cost so far that no answer carries; the meter of the call sets it."""
 
 
 @dataclass(frozen=True, slots=True)

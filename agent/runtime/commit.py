@@ -195,29 +195,21 @@ class Commits:
 # Tells of a turn, and of how long its messages waited, once it is committed: to a collector, and to /metrics.
 
 
-def tracing_turns(spans: SpanSink) -> AfterTurn:
-    """Build the step after each turn that records it as a span."""
-
-    async def tell(finished: Finished) -> None:
-        batch = finished.turn.batch
-        for span in turn_spans(finished.commit, batch.messages, began_ms=batch.begun_at_ms, fence=batch.fence):
-            spans.record(span)
-
-    return tell
+async def trace_turn(spans: SpanSink, finished: Finished) -> None:
+    """Record the turn as a span."""
+    batch = finished.turn.batch
+    for span in turn_spans(finished.commit, batch.messages, began_ms=batch.begun_at_ms, fence=batch.fence):
+        spans.record(span)
 
 
-def counting_turns(tally: Tally) -> AfterTurn:
-    """Build the step after each turn that counts it."""
-
-    async def count(finished: Finished) -> None:
-        batch, commit = finished.turn.batch, finished.commit
-        received_ms = min(message.received_at_ms for message in batch.messages)
-        tally.add(TURNS, commit.state.value)
-        tally.time(QUEUE_SECONDS, batch.begun_at_ms - received_ms)
-        if commit.outbox:
-            tally.time(ANSWER_SECONDS, commit.finished_at_ms - received_ms)
-
-    return count
+async def count_turn(tally: Tally, finished: Finished) -> None:
+    """Count the turn, and how long its messages waited."""
+    batch, commit = finished.turn.batch, finished.commit
+    received_ms = min(message.received_at_ms for message in batch.messages)
+    tally.add(TURNS, commit.state.value)
+    tally.time(QUEUE_SECONDS, batch.begun_at_ms - received_ms)
+    if commit.outbox:
+        tally.time(ANSWER_SECONDS, commit.finished_at_ms - received_ms)
 
 
 def naming_people(bus: Operator) -> AfterTurn:
@@ -242,14 +234,7 @@ def naming_people(bus: Operator) -> AfterTurn:
     return note
 
 
-# Looks for what a turn waits for as soon as it has yielded: that may have happened meanwhile.
-
-
-def wakes_waiting_turns(ring: Callable[[], None]) -> AfterTurn:
-    """Build the step after each turn that calls `ring` if the turn waits for sub-agents."""
-
-    async def look(finished: Finished) -> None:
-        if finished.commit.barrier is not None:
-            ring()
-
-    return look
+async def look_for_ends(ring: Callable[[], None], finished: Finished) -> None:
+    """Call `ring` if the turn waits for sub-agents: they may have ended before it had yielded."""
+    if finished.commit.barrier is not None:
+        ring()

@@ -30,7 +30,7 @@ from agent.models.requests import (
 from agent.models.transcript import as_prompt
 from agent.prompts.library import PROMPTS
 from agent.texts import ending_note
-from agent.tools.arguments import cleaned
+from agent.tools.arguments import clean_call
 from agent.tools.registry import ToolRegistry
 from agent.tools.tool import ToolContext, ToolResult
 from gateway.contracts.context_blocks import Image, block, images_in
@@ -69,7 +69,7 @@ class _Spoken:
 @dataclass(eq=False, repr=False)
 class Steps:
     """The loop, for any model and any tools: the engine of every model that litellm reaches. After `rounds_max` rounds
-    of tools (0: any number) the model is asked to wrap up. Its calls are charged under `purpose`."""
+    of tools (0: any number) the model is asked to wrap up."""
 
     client: ModelClient
     tools: ToolRegistry
@@ -77,7 +77,6 @@ class Steps:
     clock: Clock
     _: KW_ONLY
     rounds_max: int
-    purpose: UsagePurpose = UsagePurpose.TURN
 
     async def take_steps(self, turn: Turn, context: ToolContext, first: FirstPrompt) -> None:
         """Fill `turn` until it has an answer, or the turn yields. Raises the `ModelError` tree.
@@ -124,7 +123,7 @@ class Steps:
         and sent once more; an answer that was cut off at its limit is requested once more, and after that marked."""
         request = ModelRequest(
             first.model,
-            self.purpose,
+            UsagePurpose.TURN,
             context.key,
             first.system,
             tuple(messages),
@@ -209,7 +208,9 @@ class Steps:
                             turn.usage.append(self._usage(event, request))
                             is_whole = event.ending is StopReason.OWN
                             calls = event.calls if request.tools and is_whole else ()
-                            clean = tuple(_clean_call(call, scrubber) for call in calls)
+                            clean = tuple(
+                                clean_call(call.id, call.name, call.arguments, scrubber.scrub) for call in calls
+                            )
                             spoken = _Spoken(event, stream.to_the_end(), clean)
         finally:
             if (unanswered := usage_unanswered(request, now_ms=self.clock.now_ms())) is not None:
@@ -220,7 +221,7 @@ class Steps:
 
     def _usage(self, answer: ModelAnswer, request: ModelRequest) -> Usage:
         now_ms = self.clock.now_ms()
-        return usage_of(answer, request.key, self.purpose, now_ms=now_ms, turn_id=request.turn_id)
+        return usage_of(answer, request.key, request.purpose, now_ms=now_ms, turn_id=request.turn_id)
 
     def _keep_results(
         self, turn: Turn, context: ToolContext, messages: list[PromptMessage], results: Sequence[ToolResult]
@@ -257,11 +258,6 @@ def _marked(spoken: _Spoken, turn: Turn, context: ToolContext) -> _Spoken:
         return replace(spoken, text=said)
     turn.notes.append(said)
     return spoken
-
-
-def _clean_call(call: RequestedCall, scrubber: Scrubber) -> ToolCall:
-    """Clean a call with its name and id, because a model wrote these too."""
-    return ToolCall(scrubber.scrub(call.id), scrubber.scrub(call.name), cleaned(call.arguments, scrubber.scrub))
 
 
 def _tell(messages: list[PromptMessage], text: CleanText, images: tuple[Image, ...] = ()) -> None:

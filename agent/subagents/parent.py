@@ -25,7 +25,7 @@ from agent.subagents.catalog import placed
 from agent.subagents.rounds import told_apart
 from agent.subagents.runs import Assignment, SubagentRun, TranscriptWriter
 from agent.subagents.supervisor import ChildEnding, ChildOrder, Host
-from agent.tools.arguments import cleaned
+from agent.tools.arguments import clean_call
 from agent.tools.files.workspace import Workspaces
 from agent.tools.registry import ToolRegistry
 from agent.tools.tool import ToolContext
@@ -94,9 +94,8 @@ class ChildConversation:
         return tuple(found)
 
     def clean_call(self, call: protocol.CalledTool | requests.RequestedCall) -> ToolCall:
-        """Clean a call with its name and id, because a model wrote these too."""
-        scrub = self._scrubber.scrub
-        return ToolCall(scrub(call.id), scrub(call.name), cleaned(call.arguments, scrub))
+        """Clean a call of the child's model."""
+        return clean_call(call.id, call.name, call.arguments, self._scrubber.scrub)
 
     async def _result(self, key: _Answered, name: str) -> CleanText:
         """Wrap a result in its envelope, even if it belongs to no known call."""
@@ -409,10 +408,7 @@ def _init(run: SubagentRun, tools: tuple[protocol.OfferedTool, ...]) -> protocol
     sub_type = run.assignment.sub_type
     return protocol.InitFrame(
         task_id=run.task.id,
-        workspace="",
         rounds_max=sub_type.rounds_max,
-        limits=protocol.ProcessLimits(),
-        confinement="",
         sub_type=sub_type.name,
         system=sub_type.prompt,
         messages=(protocol.ChildMessage(Role.USER, run.task.prompt),),

@@ -3,7 +3,7 @@
     some are asked for ──▶ a moment to gather ──▶ one message, silent ──▶ edited as they go on ──▶ … ──▶ all are over
 
 The text follows from the tasks of the turn (`status_text`). It is committed and published like any reply, not more
-often than its `Cadence` says, and nobody waits for it. Sub-agents in the background, which outlive their turn, have a
+often than `every_s` says, and nobody waits for it. Sub-agents in the background, which outlive their turn, have a
 message of their own. The first wording is said only while somebody is at work, so that nothing of what a turn waited
 for comes after its answer. Ids follow from turn and wording: saying a thing again says it once, and a process that
 finds a turn of another one goes on with its message."""
@@ -38,19 +38,6 @@ _log = structlog.get_logger(__name__)
 _STEP_BYTES: Final = 6  # of a wording, to tell it from the few others of one message
 
 
-@dataclass(frozen=True, slots=True)
-class StatusCadence:
-    """Sub-agents that are ordered within `gather_s` are shown together; then a message changes once in
-    `every_s`. One that has waited for `waits_after_s` is shown as waiting."""
-
-    gather_s: float = limits.STATUS_GATHER_S
-    every_s: float = limits.STATUS_EVERY_S
-    waits_after_s: float = limits.STATUS_WAITS_AFTER_S
-
-
-USUAL_CADENCE: Final = StatusCadence()
-
-
 @dataclass(slots=True)
 class _Message:
     """The sub-agents of one turn and mode, by id, in the order in which they were asked for, and what is shown of them.
@@ -78,7 +65,9 @@ class _Message:
 
 @dataclass(eq=False, repr=False)
 class StatusLines:
-    """The status lines of one process. Nothing here raises, and nothing waits for a platform."""
+    """The status lines of one process. Nothing here raises, and nothing waits for a platform. Sub-agents that are
+    ordered within `gather_s` are shown together; then a message changes once in `every_s`. One that has waited for
+    `waits_after_s` is shown as waiting."""
 
     store: Store
     deliveries: Deliveries
@@ -87,7 +76,9 @@ class StatusLines:
     background: BackgroundTasks
     _: KW_ONLY
     is_on: bool = True
-    cadence: StatusCadence = USUAL_CADENCE
+    gather_s: float = limits.STATUS_GATHER_S
+    every_s: float = limits.STATUS_EVERY_S
+    waits_after_s: float = limits.STATUS_WAITS_AFTER_S
     _messages: OrderedDict[str, _Message] = field(init=False, default_factory=OrderedDict)
 
     def started(self, task: SubTask, address: ReplyAddress | None, language: str, *, person: str = "") -> None:
@@ -149,7 +140,7 @@ class StatusLines:
                 is_news = told.is_live if message.said is None else text != message.said
                 if is_news:
                     await self._say(message, message.first, text)
-                    await asyncio.sleep(self.cadence.every_s)
+                    await asyncio.sleep(self.every_s)
                 elif told.grows_at_ms:
                     await wait_at_most(message.news, max(told.grows_at_ms - self.clock.now_ms(), 0) / 1000)
                 else:
@@ -159,7 +150,7 @@ class StatusLines:
 
     async def _find(self, message: _Message) -> None:
         """Go on where another process, or an earlier run of the turn, had to leave off."""
-        await asyncio.sleep(self.cadence.gather_s)
+        await asyncio.sleep(self.gather_s)
         committed = await retry_until_available(
             lambda: self.store.outbox.committed(message.id), RetryPolicy(for_s=limits.STATUS_INSIST_S)
         )
@@ -179,7 +170,7 @@ class StatusLines:
             sorted(message.tasks.values(), key=lambda task: (task.created_at_ms, task.id)),
             words_for(first.language),
             now_ms=self.clock.now_ms(),
-            waits_after_ms=round(self.cadence.waits_after_s * 1000),
+            waits_after_ms=round(self.waits_after_s * 1000),
             own_max=limits.STATUS_LINES_MAX,
         )
         text = f"{message.heading}\n{told.text}" if message.heading and told.text else told.text

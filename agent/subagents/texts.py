@@ -206,8 +206,4 @@ def _short_line(text: str) -> str:
 
 def _plain(text: str) -> str:
     """Put the text on one line and escape what would format it."""
-    return _MARKUP.sub(lambda found: _quoted(found[0]), " ".join(text.split()))
-
-
-def _quoted(mark: str) -> str:
-    return mark if mark in _QUIETLY else f"\\{mark}"
+    return _MARKUP.sub(lambda found: found[0] if found[0] in _QUIETLY else f"\\{found[0]}", " ".join(text.split()))

@@ -125,17 +125,15 @@ class SessionWaker:
         while wakes := await self.store.tasks.due_wakes(limit=limits.WAKES_AT_ONCE, without=full):
             for wake in wakes:
                 fresh = tuple(task for task in wake.tasks if task.id not in told)
-                if wake.address.key in full or not await self._is_settled(wake, fresh):
+                is_full = wake.address.key in full
+                if is_full or (await self._is_wanted(wake, fresh) and not await self._is_taken(wake, fresh)):
                     full.add(wake.address.key)
                 else:
                     told.update(task.id for task in fresh)
                     await self.store.tasks.wake_sent(wake)
 
-    async def _is_settled(self, wake: Wake, tasks: Sequence[SubTask]) -> bool:
-        """Deliver the wake if it is wanted; return True when it is on the bus or not wanted."""
-        return not await self._is_wanted(wake, tasks) or await self._is_taken(wake, tasks)
-
     async def _is_taken(self, wake: Wake, tasks: Sequence[SubTask]) -> bool:
+        """Deliver the wake; return True when it is on the bus."""
         admission = await self.intake.enqueue(self._message(wake, tasks), settle_ms=int(limits.WAKE_SETTLE_S * 1000))
         _log.info("session.woken", wake=wake.id, tasks=len(tasks), verdict=admission.verdict.value)
         return admission.verdict in _TAKEN

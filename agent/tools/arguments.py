@@ -13,6 +13,7 @@ from jsonschema import ValidationError
 from agent import limits
 from gateway.contracts.errors import ToolError
 from gateway.contracts.messages import CleanText, each_text
+from gateway.contracts.sessions import ToolCall
 
 _ESCAPED: Final = re.compile(r"\\u([0-9a-fA-F]{4})")
 
@@ -93,6 +94,11 @@ def cleaned(text: str, scrub: Callable[[str], CleanText]) -> CleanText:
     except (ValueError, RecursionError):
         return scrub(written_out(text))
     return scrub(written_out(json.dumps(each_text(value, scrub))))
+
+
+def clean_call(id_: str, name: str, arguments: str, scrub: Callable[[str], CleanText]) -> ToolCall:
+    """Clean a call with its name and id, because a model wrote these too."""
+    return ToolCall(scrub(id_), scrub(name), cleaned(arguments, scrub))
 
 
 def written_out(text: str) -> str:

@@ -27,6 +27,7 @@ from agent import limits
 from agent.concurrency import SharedThreads, alongside, wait_at_most
 from agent.models.requests import ToolSpec
 from agent.schema import object_schema
+from agent.tools.exec.processes import PROGRAM_PATH
 from agent.tools.files.tools import PATH, put
 from agent.tools.files.workspace import Workspaces
 from agent.tools.policy import Risk
@@ -199,7 +200,6 @@ _ARGUMENTS: Final = (
     "--renderer-process-limit=4",
     "--js-flags=--max-old-space-size=256",
 )
-_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,7 +306,7 @@ class Chromium:
                     executable_path=self._path,
                     chromium_sandbox=self._is_sandboxed,
                     args=[f"--proxy-server=http://127.0.0.1:{port}", *_ARGUMENTS],
-                    env={"PATH": _PATH, "HOME": home, "LANG": "C.UTF-8"},  # ours holds keys and tokens
+                    env={"PATH": PROGRAM_PATH, "HOME": home, "LANG": "C.UTF-8"},  # ours holds keys and tokens
                     handle_sigint=False,
                     handle_sigterm=False,
                     handle_sighup=False,

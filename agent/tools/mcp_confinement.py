@@ -23,10 +23,9 @@ from typing import Final, NoReturn
 
 from agent.limits import SANDBOX_PROBE_S, SANDBOX_TMP_BYTES
 from agent.tools.exec import restrictions
-from agent.tools.exec.processes import OPTIONS, SEALED, WITHOUT_RIGHTS, system_folders
+from agent.tools.exec.processes import OPTIONS, PROGRAM_PATH, SEALED, WITHOUT_RIGHTS, system_folders
 from agent.tools.exec.restrictions import give_up_capabilities
 
-_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 _HOME: Final = "/server"
 _SYSTEM: Final = tuple(map(Path, ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")))
 _FILES: Final = (
@@ -98,7 +97,7 @@ class BubblewrapConfinement:
         arguments += ["--bind", str(home), _HOME, "--chdir", _HOME, *SEALED]
         for name in _INHERITED:
             arguments += () if name in environment else ("--unsetenv", name)
-        own = {"HOME": _HOME, "PATH": f"{program.parent}:{_PATH}", "LANG": "C.UTF-8", **environment}
+        own = {"HOME": _HOME, "PATH": f"{program.parent}:{PROGRAM_PATH}", "LANG": "C.UTF-8", **environment}
         return Launch(self._bwrap, (*arguments, "--", str(program), *command[1:]), own)
 
     def _views(self, readable: Iterable[Path], writable: Iterable[Path]) -> list[str]:
@@ -140,7 +139,12 @@ class LandlockConfinement:
             "writable": [str(home), *map(str, access.writable), *_DEVICES],
             "without": [name for name in _INHERITED if name not in environment],
         }
-        own = {"HOME": str(home), "TMPDIR": str(temporary), "PATH": f"{program.parent}:{_PATH}", "LANG": "C.UTF-8"}
+        own = {
+            "HOME": str(home),
+            "TMPDIR": str(temporary),
+            "PATH": f"{program.parent}:{PROGRAM_PATH}",
+            "LANG": "C.UTF-8",
+        }
         return Launch(sys.executable, ("-I", "-S", "-c", _LAUNCH, json.dumps(order)), {**own, **environment})
 
     def _is_ours(self, place: Path) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from agent.limits import SENT_BYTES_MAX, SENT_FILES_MAX, TOOL_TIMEOUT_S
@@ -257,6 +257,13 @@ class Tool:
     fits: Mapping[str, Any] | None = None
     keeps: Callable[[Mapping[str, Any]], bool] = _keeps_nothing
     told: Callable[[ToolContext], ToolSpec] | None = None
+
+    def with_secrets(
+        self, name: str, schema: Mapping[str, Any], goes_to: Callable[[Mapping[str, Any]], str] | None = None
+    ) -> Tool:
+        """Return the tool with one more argument, which takes secrets."""
+        told = {**self.spec.schema, "properties": {**self.spec.schema["properties"], name: schema}}
+        return replace(self, spec=replace(self.spec, schema=told), secret_arguments=(name,), secrets_go_to=goes_to)
 
     def spec_in(self, context: ToolContext) -> ToolSpec:
         """Return the tool as the model sees it in this context."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from agent.concurrency import BackgroundTasks
-from agent.subagents.status import StatusCadence, StatusLines
+from agent.subagents.status import StatusLines
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
 from gateway.contracts.messages import CleanText, Reply, ReplyKind
@@ -43,7 +43,9 @@ class Chat:
             CLOCK,
             self.background,
             is_on=is_on,
-            cadence=StatusCadence(gather_s=0.02, every_s=0.0, waits_after_s=waits_after_s),
+            gather_s=0.02,
+            every_s=0.0,
+            waits_after_s=waits_after_s,
         )
 
     async def opened(

@@ -197,14 +197,14 @@ async def test_a_call_that_is_cut_off_pays_for_its_prompt_and_what_was_heard() -
 async def test_a_bill_holds_what_nobody_has_an_answer_for(is_open: bool) -> None:
     """The same that is counted where there are limits; the answer says for itself what it cost."""
     request = await cut_off_where(Desk(is_open=is_open), TextDelta("word"))
-    assert request.cost.unanswered == Paid(PROMPT_TOKENS, 2, PROMPT_TOKENS * 1e-6 + 2e-5)
+    assert request.cost.unanswered() == Paid(PROMPT_TOKENS, 2, PROMPT_TOKENS * 1e-6 + 2e-5)
     answered = replace(REQUEST, cost=CallCost())
     await ask(metered(Desk(is_open=is_open), [TextDelta("word"), ModelUnavailable("cut")], [ANSWER]), answered)
-    assert answered.cost.unanswered == Paid(PROMPT_TOKENS, 2, PROMPT_TOKENS * 1e-6 + 2e-5)
+    assert answered.cost.unanswered() == Paid(PROMPT_TOKENS, 2, PROMPT_TOKENS * 1e-6 + 2e-5)
     refused = replace(REQUEST, cost=CallCost())
     with pytest.raises(ModelRejected):
         await ask(metered(Desk(is_open=is_open), [ModelRejected("x")]), refused)
-    assert refused.cost.unanswered == Paid()
+    assert refused.cost.unanswered() == Paid()
 
 
 async def test_an_answer_that_is_being_settled_is_on_the_bill_until_it_is_handed_on() -> None:
@@ -222,7 +222,7 @@ async def test_an_answer_that_is_being_settled_is_on_the_bill_until_it_is_handed
     await desk.settling.wait()
     call.cancel()
     await asyncio.gather(call, return_exceptions=True)
-    assert request.cost.unanswered == Paid(20, 30, 0.001)
+    assert request.cost.unanswered() == Paid(20, 30, 0.001)
     assert desk.settled == [Amounts(50, 1_000_000)]
 
 

@@ -17,6 +17,9 @@ from typing import Any, Final, NamedTuple, Self
 
 from agent.limits import REAP_S, SANDBOX_FILE_BYTES_MAX
 
+PROGRAM_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
+"""The path on which programs of the machine are found, inside of sandboxes, too."""
+
 _PROC: Final = Path("/proc")
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 _RESIDENT: Final = 1  # second column of /proc/<pid>/statm, in pages

@@ -108,11 +108,8 @@ class FolderAllowance:
 
 _log = structlog.get_logger(__name__)
 
-PATH: Final = "/usr/local/bin:/usr/bin:/bin"
-"""The path for programs, inside and, for the list of languages, outside."""
-
 ENVIRONMENT: Final[Mapping[str, str]] = MappingProxyType(
-    {"PATH": PATH, "HOME": MOUNT, "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1", "TERM": "dumb"}
+    {"PATH": processes.PROGRAM_PATH, "HOME": MOUNT, "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1", "TERM": "dumb"}
 )
 """The environment of every program."""
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from agent.limits import CODE_CHARS_MAX, SANDBOX_TIMEOUT_MAX_S, SANDBOX_TIMEOUT_S, SECRET_ENV_BYTES_MAX, SECRET_ENV_MAX
 from agent.models.requests import ToolSpec
 from agent.schema import object_schema, text_schema
-from agent.tools.exec.sandbox import ENVIRONMENT, PATH, NoSandbox, Sandbox
+from agent.tools.exec.processes import PROGRAM_PATH
+from agent.tools.exec.sandbox import ENVIRONMENT, NoSandbox, Sandbox
 from agent.tools.files.workspace import Workspaces
 from agent.tools.policy import Risk
 from agent.tools.tool import AbsentTool, Tool, ToolContext
@@ -93,17 +93,9 @@ def execution_tools(
 
         return Tool(spec, CATEGORY, Risk.EXECUTE, run, timeout_s=SANDBOX_TIMEOUT_MAX_S + _SLACK_S)
 
-    tools = running(*_shell()), running(*_code(_languages()))
-    return (tuple(map(_with_secrets, tools)) if has_vault else tools), ()
-
-
-def _with_secrets(tool: Tool) -> Tool:
-    schema = {**tool.spec.schema, "properties": {**tool.spec.schema["properties"], _ENV: _SECRET_ENV}}
-    return replace(tool, spec=replace(tool.spec, schema=schema), secret_arguments=(_ENV,))
-
-
-def _languages() -> dict[str, Sequence[str]]:
-    return {name: program for name, program in LANGUAGES.items() if shutil.which(program[0], path=PATH)}
+    languages = {name: program for name, program in LANGUAGES.items() if shutil.which(program[0], path=PROGRAM_PATH)}
+    tools = running(*_shell()), running(*_code(languages))
+    return (tuple(tool.with_secrets(_ENV, _SECRET_ENV) for tool in tools) if has_vault else tools), ()
 
 
 def _shell() -> tuple[ToolSpec, _ProgramOf]:

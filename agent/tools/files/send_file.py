@@ -22,7 +22,6 @@ from agent.tools.files.workspace import Workspaces
 from agent.tools.policy import Risk
 from agent.tools.tool import Enclosed, Tool, ToolContext
 from gateway.contracts.errors import ToolError
-from gateway.contracts.messages import CleanText
 from gateway.limits import SCRUBBED_FILE_BYTES_MAX
 from gateway.scrub import Scrubber
 from gateway.scrub.raw_text import is_text
@@ -99,15 +98,11 @@ def sending_tool(workspaces: Workspaces, scrubber: Scrubber, threads: SharedThre
             raise ToolError(f"{path} is empty: platforms refuse empty files")
         is_readable, of_chat = is_text(content), scrubber.for_chat(str(context.key))
         clean = await _scrubbed(path, content, of_chat) if is_readable else content
-        name = of_chat.scrub(safe_name(path))
-        context.enclosures.add(Enclosed(name, media_type(name, content), clean, _one_line(arguments, of_chat)))
+        name, caption = of_chat.scrub(safe_name(path)), of_chat.scrub(" ".join(arguments.get("caption", "").split()))
+        context.enclosures.add(Enclosed(name, media_type(name, content), clean, caption))
         return f"{name} ({len(clean)} bytes) goes out with your answer.{_note(content, clean, is_readable=is_readable)}"
 
     return Tool(_SPEC, "files", Risk.READ, run, locks=path_locks("path"), quotes=True)
-
-
-def _one_line(arguments: Mapping[str, Any], scrubber: Scrubber) -> CleanText:
-    return scrubber.scrub(" ".join(arguments.get("caption", "").split()))
 
 
 def _note(content: bytes, clean: bytes, *, is_readable: bool) -> str:

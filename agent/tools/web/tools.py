@@ -7,7 +7,7 @@ import json
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from html import unescape
 from typing import Any, Final
 
@@ -213,20 +213,12 @@ def web_tools(
     """Return web_fetch, and web_search if an engine is configured. With a vault web_fetch takes secrets as headers;
     calls that were given one use a session of their own, `lent`, so that no other call can reuse a connection to such a
     host."""
-    fetch = _fetch(session, session) if lent is None else _with_secrets(_fetch(session, lent))
+    fetch = _fetch(session, lent or session)
+    if lent is not None:
+        fetch = fetch.with_secrets(_HEADERS, _SECRET_HEADERS, lambda arguments: origin(arguments["url"]))
     if engine is None:
         return (fetch,), (AbsentTool(SEARCH, CATEGORY, "no search engine is configured", Risk.NETWORK),)
     return (fetch, _search(engine)), ()
-
-
-def _with_secrets(tool: Tool) -> Tool:
-    schema = {**tool.spec.schema, "properties": {**tool.spec.schema["properties"], _HEADERS: _SECRET_HEADERS}}
-    return replace(
-        tool,
-        spec=replace(tool.spec, schema=schema),
-        secret_arguments=(_HEADERS,),
-        secrets_go_to=lambda arguments: origin(arguments["url"]),
-    )
 
 
 def _fetch(session: WebSession, lent: WebSession) -> Tool:
