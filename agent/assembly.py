@@ -53,7 +53,7 @@ from agent.runtime.window import TurnWindows
 from agent.runtime.worker import DeadLetters, Worker
 from agent.subagents.orchestration import Delegation, open_subagents, write_plan
 from agent.subagents.parent import ParentServices
-from agent.subagents.runs import Dispatcher, SubagentStopper
+from agent.subagents.runs import Delegate, SubagentStopper
 from agent.subagents.status import StatusLines
 from agent.subagents.tools import answers_of
 from agent.subagents.wakes import SessionWaker
@@ -159,7 +159,7 @@ async def assembled(
         parts.open_tools() as tools,
         parts.delegating(worker_id, tools) as delegation,
     ):
-        planning = parts.planning(delegation.dispatcher)
+        planning = parts.planning(delegation.delegate)
         planners = () if delegation.is_off else (plan_tool(planning, scrubber),)
         tools.add((*delegation.tools, *planners), absent=delegation.absent)
         background = BackgroundTasks()
@@ -288,9 +288,9 @@ class _Parts(AgentServices):
             own_types=self._own.sub_types.read,
         )
 
-    def planning(self, dispatcher: Dispatcher) -> Planning:
+    def planning(self, delegate: Delegate) -> Planning:
         """Build the planner, which is a sub-agent whose calls are charged as planning."""
-        planner = Planner(partial(write_plan, dispatcher), self.scrubber, self.clock)
+        planner = Planner(partial(write_plan, delegate), self.scrubber, self.clock)
         return Planning(planner, self._approvals, self.store, self.scrubber, self.clock)
 
     def _attachment_intake(self) -> AttachmentIntake:

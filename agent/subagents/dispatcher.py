@@ -154,7 +154,7 @@ class SubagentFactory:
 
 @dataclass(eq=False, repr=False)
 class SubAgents:
-    """`agent.subagents.runs.Dispatcher` of one agent process. `carry_out` runs a child in a process of its own to its
+    """Starts the sub-agents of one agent process. `carry_out` runs a child in a process of its own to its
     end; cancelling kills it, and it raises what ends the child from here. `slots` holds those of each depth: parents
     that wait for their children take none of the slots that these need. `ring` is called when a child has ended that
     nobody waited for."""

@@ -27,7 +27,7 @@ from agent.prompts.library import PROMPTS
 from agent.subagents.catalog import Catalog, SubType
 from agent.subagents.dispatcher import SubagentFactory, SubAgents
 from agent.subagents.parent import ChildRunner, ParentServices
-from agent.subagents.runs import Dispatcher, OrderRefused, Rights, RunRegistry, SubOrder
+from agent.subagents.runs import Delegate, OrderRefused, Rights, RunRegistry, SubOrder
 from agent.subagents.sandbox import AUTO, find_confinement
 from agent.subagents.status import StatusLines
 from agent.subagents.steps import Conclusion, Ended, StepOrder, Strategy, heading, prompt_of, shares, shown, size
@@ -154,7 +154,7 @@ class Orchestration:
         strategy: Strategy,
         bounds: Bounds,
         context: ToolContext,
-        dispatcher: Dispatcher,
+        delegate: Delegate,
         scrubber: Scrubber,
         clock: Clock,
     ) -> None:
@@ -162,7 +162,7 @@ class Orchestration:
         self._bounds = bounds
         self._allotment = Allotment(bounds.tokens_max, bounds.usd_max, above=context.allotment)
         self._context = replace(context, allotment=self._allotment)
-        self._dispatcher = dispatcher
+        self._delegate = delegate
         self._scrubber = scrubber.for_chat(str(context.key))
         self._clock = clock
         self._deadline = Deadline(bounds.limit_s)
@@ -235,7 +235,7 @@ class Orchestration:
             form=step.form,
         )
         try:
-            task = await self._dispatcher.delegate(self._context, order)
+            task = await self._delegate(self._context, order)
         except ToolError as error:
             self._ended[step.id] = Ended("", f"not started: {error}")
         except TrivetError as error:
@@ -274,7 +274,7 @@ class Orchestration:
 
 
 def orchestrate_tool(
-    dispatcher: Dispatcher, types: Callable[[ToolContext], Iterable[str]], scrubber: Scrubber, clock: Clock
+    delegate: Delegate, types: Callable[[ToolContext], Iterable[str]], scrubber: Scrubber, clock: Clock
 ) -> Tool:
     """Build `orchestrate`, with sub-agents of the types that there are in a context."""
 
@@ -286,7 +286,7 @@ def orchestrate_tool(
             clean.get("limit_s", limits.ORCHESTRATION_LIMIT_S),
         )
         strategy = strategy_of(clean, tuple(types(context)))
-        account = await Orchestration(strategy, bounds, context, dispatcher, scrubber, clock).play()
+        account = await Orchestration(strategy, bounds, context, delegate, scrubber, clock).play()
         context.reading.is_foreign = True  # they may have read what others wrote
         text = account.text(clock.code(limits.FRAME_CHARS))
         if account.outcome.problem:
@@ -319,12 +319,12 @@ def _ended(task: SubTask) -> Ended:
 _PLAN_TYPE: Final = "plan"
 
 
-async def write_plan(dispatcher: Dispatcher, context: ToolContext, task: CleanText) -> CleanText:
+async def write_plan(delegate: Delegate, context: ToolContext, task: CleanText) -> CleanText:
     """Have a plan written by a sub-agent, whose calls are charged as planning, and return what it answered. Raises
     `NoPlan` when it gave no answer, and `StoreUnavailable`."""
     order = SubOrder(_PLAN_TYPE, task, limit_s=PLAN_TIMEOUT_S, purpose=UsagePurpose.PLAN, form=PROMPTS.plan)
     try:
-        ended = await dispatcher.delegate(context, order)
+        ended = await delegate(context, order)
     except OrderRefused as refused:
         raise NoPlan(refused.said) from refused
     if ended.state is TaskState.COMPLETED:
@@ -334,10 +334,10 @@ async def write_plan(dispatcher: Dispatcher, context: ToolContext, task: CleanTe
 
 @dataclass(frozen=True, slots=True)
 class Delegation:
-    """The sub-agents of an agent process: their dispatcher, the tools that ask for them, what runs alongside
+    """The sub-agents of an agent process: how one is started, the tools that ask for them, what runs alongside
     the worker and what lasts longer than a turn; or the tools that are off because there are none."""
 
-    dispatcher: Dispatcher
+    delegate: Delegate
     tools: tuple[Tool, ...] = ()
     beside: tuple[Callable[[], Coroutine[Any, Any, None]], ...] = ()
     lasting: tuple[Callable[[float], Coroutine[Any, Any, None]], ...] = ()
@@ -407,14 +407,14 @@ async def open_subagents(
         return (
             *delegating.tools(types),
             WaitTool(book, clock).tool(),
-            orchestrate_tool(agents, delegating.offered, scrubber, clock),
+            orchestrate_tool(agents.delegate, delegating.offered, scrubber, clock),
         )
 
     async with aclosing(agents):
         following = CatalogFollower(catalog, tools, asking)
         beside = (registry.keep, partial(rights.enforce, registry), following.keep)
         try:
-            yield Delegation(agents, await following.tools(), beside, (agents.finish,))
+            yield Delegation(agents.delegate, await following.tools(), beside, (agents.finish,))
         finally:
             finding.cancel()
             await asyncio.wait([finding])
@@ -423,16 +423,8 @@ async def open_subagents(
 def _nobody() -> Delegation:
     """Build the delegation for an installation without sub-agents: every tool that needs one is off and says so."""
     names, why = (*DELEGATING, PLAN.name), WORDINGS[NoSubAgent.SWITCHED_OFF].happened
-    return Delegation(NoSubagents(), absent=tuple(AbsentTool(name, CATEGORY, why, Risk.READ) for name in names))
+    return Delegation(_refuse, absent=tuple(AbsentTool(name, CATEGORY, why, Risk.READ) for name in names))
 
 
-class NoSubagents:
-    """`agent.subagents.runs.Dispatcher` where there are no sub-agents."""
-
-    async def delegate(self, _context: ToolContext, _order: SubOrder) -> SubTask:
-        """Refuse."""
-        raise OrderRefused(NoSubAgent.SWITCHED_OFF)
-
-    async def spawn(self, _context: ToolContext, _order: SubOrder) -> SubTask:
-        """Refuse."""
-        raise OrderRefused(NoSubAgent.SWITCHED_OFF)
+async def _refuse(_context: ToolContext, _order: SubOrder) -> SubTask:
+    raise OrderRefused(NoSubAgent.SWITCHED_OFF)

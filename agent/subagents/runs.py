@@ -1,6 +1,6 @@
 """The sub-agents of this process: their orders, each run from its order to its end, and their transcripts.
 
-A run is in the registry while it works. Four things end it: its own end, its parent's end (`Dispatcher`), its person's
+A run is in the registry while it works. Four things end it: its own end, its parent's end (`SubAgents`), its person's
 word (`SubagentStopper`: /stop, /new, /undo, /forget), and rights that its person no longer has (`Rights`)."""
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import math
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import count
-from typing import Final, Protocol
+from typing import Final
 
 import structlog
 
@@ -66,15 +66,10 @@ class OrderRefused(ToolError):
         return refused(self.refusal, words, self._values)
 
 
-class Dispatcher(Protocol):
-    """Starts sub-agents for the caller in `context`. Raises `OrderRefused` for an order that cannot be carried out
-    (unknown type, too deep, no such task), `StoreUnavailable`; a sub-agent that fails is a value, not an error."""
-
-    async def delegate(self, context: ToolContext, order: SubOrder) -> SubTask:
-        """Carry it out and return it as it ended. Waits while too many are live. Cancelling kills it."""
-
-    async def spawn(self, context: ToolContext, order: SubOrder) -> SubTask:
-        """Start a sub-agent in the background: return at once, with the task queued or running."""
+Delegate = Callable[[ToolContext, SubOrder], Awaitable[SubTask]]
+"""Carries an order out for the caller in a context, and returns the task as it ended. Waits while too many are live;
+cancelling kills it. Raises `OrderRefused` for an order that cannot be carried out (unknown type, too deep, no such
+task), `StoreUnavailable`; a sub-agent that fails is a value, not an error."""
 
 
 class TranscriptWriter:

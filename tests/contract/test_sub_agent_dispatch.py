@@ -380,7 +380,7 @@ async def test_a_type_that_an_operator_left_no_tool_is_not_sent_out(sqlite_store
         with pytest.raises(ToolError, match="'code' are switched off"):
             await made.agents.delegate(made.context, order(sub_type="code"))
         with pytest.raises(NoPlan, match="'plan' are switched off"):
-            await write_plan(made.agents, made.context, CleanText("Plan it."))
+            await write_plan(made.agents.delegate, made.context, CleanText("Plan it."))
         assert await made.newest() == []
 
 

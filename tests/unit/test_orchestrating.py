@@ -26,13 +26,13 @@ FAILED: Mapping[str, Any] = {"state": TaskState.FAILED, "reason": CleanText("kil
 
 async def orchestrated(ensemble: Ensemble, strategy: str, **arguments: Any) -> ToolResult:
     """One call of the tool, as a model makes it."""
-    tool = orchestrate_tool(ensemble, lambda _context: TYPES, Scrubber(), SystemClock())
+    tool = orchestrate_tool(ensemble.delegate, lambda _context: TYPES, Scrubber(), SystemClock())
     return await run(registry(tool), "orchestrate", strategy=strategy, goal="Find the fault.", **arguments)
 
 
 def orchestration(ensemble: Ensemble, strategy: str, bounds: Bounds, **arguments: object) -> Orchestration:
     chosen = asked(strategy, **arguments)
-    return Orchestration(chosen, bounds, context(), ensemble, Scrubber(), SystemClock())
+    return Orchestration(chosen, bounds, context(), ensemble.delegate, Scrubber(), SystemClock())
 
 
 def step_of(order: SubOrder) -> str:
@@ -278,6 +278,6 @@ async def test_a_call_that_cannot_be_carried_out_starts_nothing() -> None:
 
 def test_the_tool_outlives_its_own_deadline() -> None:
     """So that what was achieved by then is still told."""
-    tool = orchestrate_tool(Ensemble(lambda _order: ""), lambda _context: TYPES, Scrubber(), SystemClock())
+    tool = orchestrate_tool(Ensemble(lambda _order: "").delegate, lambda _context: TYPES, Scrubber(), SystemClock())
     assert tool.timeout_s > ORCHESTRATION_LIMIT_S
     assert Bounds().limit_s == ORCHESTRATION_LIMIT_S

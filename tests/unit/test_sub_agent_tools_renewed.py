@@ -40,7 +40,7 @@ def made(types: Mapping[str, SubType]) -> tuple[Tool, ...]:
     return (
         *delegating.tools(types),
         WaitTool(book, clock).tool(),
-        orchestrate_tool(Ensemble(lambda _order: ""), delegating.offered, scrubber, clock),
+        orchestrate_tool(Ensemble(lambda _order: "").delegate, delegating.offered, scrubber, clock),
     )
 
 
