@@ -26,7 +26,7 @@ from agent.features.attachments.intake import AttachmentIntake, ImageDescriber, 
 from agent.features.commands import CommandRequest, CommandRow, CommandTable
 from agent.features.memory.consolidation import Consolidation
 from agent.features.memory.knowledge import ChargedEmbedder, MemoryCommands, PersonMemory, memory_tools
-from agent.features.plans import Planner, Planning, plan_commands, plan_tool
+from agent.features.plans import Planning, plan_commands, plan_tool
 from agent.features.plugins import plugin_commands, plugin_tools
 from agent.features.schedules.service import Scheduler, ScheduleService, remind_commands, schedule_tools
 from agent.features.titles import Titler
@@ -36,7 +36,7 @@ from agent.limits import LAST_WORDS_S
 from agent.model_clients import ModelClients, gallery_of, model_clients
 from agent.models.catalog import ModelEndpoint
 from agent.models.client import ModelClient
-from agent.models.requests import Embedder, Gallery
+from agent.models.requests import Gallery
 from agent.models.selection import Models, prices_of
 from agent.prompts.skills import skill_tools
 from agent.prompts.system import WORKSPACE, RuntimeFacts, SkillLayers, SystemPrompts
@@ -205,7 +205,8 @@ class _Parts(AgentServices):
         self.client = replace(clients.client, gate=self.meter, spans=spans, clock=clock)
         self.models = Models(self.client, settings)
         self._voice = Voice(self.client, settings.agent.speech_model, settings.agent.speech_voice, clock)
-        embedder = self._embedder(clients.embedding_model) if clients.embedding_model else None
+        name = clients.embedding_model
+        embedder = ChargedEmbedder(self.client, name, store, clock, clients.endpoint_of(name).model) if name else None
         self._memory = PersonMemory(store.memories, scrubber, clock, embedder=embedder)
         self._consolidation = Consolidation(
             self.client, self.models, self._memory, store, scrubber, clock, gathers=auto_consolidate(settings)
@@ -244,9 +245,6 @@ class _Parts(AgentServices):
         self.waking = SessionWaker(
             store, bus.intake, self.people, self._ends, scrubber, clock, ended=self._status.ended
         )
-
-    def _embedder(self, name: str) -> Embedder:
-        return ChargedEmbedder(self.client, name, self.store, self.clock, space=self.clients.endpoint_of(name).model)
 
     def open_tools(self) -> AbstractAsyncContextManager[ToolRegistry]:
         """Open all tools that the model may use, except those that need sub-agents, which use these tools
@@ -290,8 +288,7 @@ class _Parts(AgentServices):
 
     def planning(self, delegate: Delegate) -> Planning:
         """Build the planner, which is a sub-agent whose calls are charged as planning."""
-        planner = Planner(partial(write_plan, delegate), self.scrubber, self.clock)
-        return Planning(planner, self._approvals, self.store, self.scrubber, self.clock)
+        return Planning(partial(write_plan, delegate), self._approvals, self.store, self.scrubber, self.clock)
 
     def _attachment_intake(self) -> AttachmentIntake:
         """Build the intake of a turn's files."""

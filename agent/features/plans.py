@@ -187,9 +187,8 @@ class NoPlan(ToolError):
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A plan, what the person said to it, and what the model that asked for it is told of both."""
+    """What the person said to a plan, and what the model that asked for it is told of both."""
 
-    plan: PlanDocument
     verdict: ApprovalOutcome
     told: CleanText
 
@@ -204,14 +203,47 @@ WritePlan = Callable[[ToolContext, CleanText], Awaitable[CleanText]]
 
 
 @dataclass(eq=False, repr=False)
-class Planner:
-    """Makes plans. Every model call is charged to the key it plans for."""
+class Planning:
+    """From a task to a plan that somebody has approved or not. Every model call is charged to the key it plans for."""
 
     write: WritePlan
+    approvals: Approvals
+    store: Store
     scrubber: Scrubber
     clock: Clock
 
-    async def make(self, context: ToolContext, task: CleanText) -> PlanDocument:
+    async def propose(self, context: ToolContext, task: CleanText) -> Proposal:
+        """Make a plan, show it, ask. Approved, its steps are the task list of the owner; else nothing has happened.
+
+        Raises as `WritePlan`, and `NoPlan` where nobody could approve one."""
+        if context.address is None:
+            raise NoPlan(lambda words: words.say("nobody is present to approve a plan"))
+        plan = await self._make(context, task)
+        clean, words = self.scrubber.for_chat(str(context.key)).scrub, words_for(context.language)
+        text = clean(visible(plan_text(plan, words)))
+        asked = words.count(
+            "May I work through this plan of {count} step?",
+            "May I work through this plan of {count} steps?",
+            len(plan.steps),
+        )
+        verdict = await self.approvals.ask(
+            ApprovalRequest(
+                key=context.key,
+                turn_id=context.turn_id,
+                fence=context.fence,
+                asked_by=context.asked_by or context.owner,
+                address=context.address,
+                text=joined(text, asked, by="\n\n"),
+                digest=sha256(text.encode()).hexdigest(),
+                language=context.language,
+            )
+        )
+        _log.info("plan.asked", steps=len(plan.steps), verdict=verdict.value)
+        if verdict is ApprovalOutcome.APPROVED:
+            await self.store.transcript.replace_todos(context.key, _todos(plan, clean))
+        return Proposal(verdict, clean(told_text(text, verdict, self.clock.code(limits.FRAME_CHARS))))
+
+    async def _make(self, context: ToolContext, task: CleanText) -> PlanDocument:
         """Make a plan for `task`. A planner is told once what is wrong with its plan. Raises as `WritePlan`."""
         answer = await self.write(context, task)
         try:
@@ -236,48 +268,6 @@ class Planner:
             literal_text("Look again only where you have to, and write the whole JSON object."),
             by="\n\n",
         )
-
-
-@dataclass(eq=False, repr=False)
-class Planning:
-    """From a task to a plan that somebody has approved or not."""
-
-    planner: Planner
-    approvals: Approvals
-    store: Store
-    scrubber: Scrubber
-    clock: Clock
-
-    async def propose(self, context: ToolContext, task: CleanText) -> Proposal:
-        """Make a plan, show it, ask. Approved, its steps are the task list of the owner; else nothing has happened.
-
-        Raises as `Planner.make`, and `NoPlan` where nobody could approve one."""
-        if context.address is None:
-            raise NoPlan(lambda words: words.say("nobody is present to approve a plan"))
-        plan = await self.planner.make(context, task)
-        clean, words = self.scrubber.for_chat(str(context.key)).scrub, words_for(context.language)
-        text = clean(visible(plan_text(plan, words)))
-        asked = words.count(
-            "May I work through this plan of {count} step?",
-            "May I work through this plan of {count} steps?",
-            len(plan.steps),
-        )
-        verdict = await self.approvals.ask(
-            ApprovalRequest(
-                key=context.key,
-                turn_id=context.turn_id,
-                fence=context.fence,
-                asked_by=context.asked_by or context.owner,
-                address=context.address,
-                text=joined(text, asked, by="\n\n"),
-                digest=sha256(text.encode()).hexdigest(),
-                language=context.language,
-            )
-        )
-        _log.info("plan.asked", steps=len(plan.steps), verdict=verdict.value)
-        if verdict is ApprovalOutcome.APPROVED:
-            await self.store.transcript.replace_todos(context.key, _todos(plan, clean))
-        return Proposal(plan, verdict, clean(told_text(text, verdict, self.clock.code(limits.FRAME_CHARS))))
 
 
 def _todos(plan: PlanDocument, clean: Callable[[str], CleanText]) -> Sequence[Todo]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any, Final
@@ -126,33 +126,28 @@ def _day(at_ms: int) -> str:
 _log = structlog.get_logger(__name__)
 
 
+@dataclass(eq=False, repr=False)
 class ChargedEmbedder:
-    """`Embedder` on one model of the configuration."""
+    """`Embedder` on the model that the configuration calls `name`. `model` is the name under which vectors are kept:
+    litellm's, because an entry of the settings may mean another one tomorrow, and vectors of two models cannot be
+    compared."""
 
-    def __init__(self, inner: EmbeddingModel, model: str, store: Store, clock: Clock, *, space: str) -> None:
-        """Wrap an embedder. `space` is the name under which vectors are kept: litellm's name of the model, because an
-        entry of the settings may mean another one tomorrow, and vectors of two models cannot be compared."""
-        self._inner = inner
-        self._model = model
-        self._space = space
-        self._store = store
-        self._clock = clock
-        self._rests_until_ms = 0
-
-    @property
-    def model(self) -> str:
-        """Return the name under which the vectors are kept."""
-        return self._space
+    inner: EmbeddingModel
+    name: str
+    store: Store
+    clock: Clock
+    model: str
+    _rests_until_ms: int = field(init=False, default=0)
 
     async def embed(self, key: SessionKey, texts: Sequence[CleanText]) -> Sequence[Vector]:
         """Embed each text as a vector; of a long text, its beginning. A model that refused is left alone for a while.
         Raises the `ModelError` tree."""
-        if self._clock.now_ms() < self._rests_until_ms:
+        if self.clock.now_ms() < self._rests_until_ms:
             raise ModelRejected("it has refused a moment ago")
         try:
             return await self._embedded(key, texts)
         except ModelRejected:
-            self._rests_until_ms = self._clock.now_ms() + int(limits.EMBEDDING_REST_S * 1000)
+            self._rests_until_ms = self.clock.now_ms() + int(limits.EMBEDDING_REST_S * 1000)
             raise
 
     async def _embedded(self, key: SessionKey, texts: Sequence[CleanText]) -> Sequence[Vector]:
@@ -161,21 +156,21 @@ class ChargedEmbedder:
             page = tuple(
                 clipped(text, limits.EMBEDDING_CHARS_MAX) for text in texts[at : at + limits.EMBEDDING_TEXTS_MAX]
             )
-            answer = await self._inner.embed(EmbeddingRequest(self._model, key, page, limits.EMBEDDING_TIMEOUT_S))
-            now_ms = self._clock.now_ms()
+            answer = await self.inner.embed(EmbeddingRequest(self.name, key, page, limits.EMBEDDING_TIMEOUT_S))
+            now_ms = self.clock.now_ms()
             usage = Usage(
                 key,
                 UsagePurpose.EMBEDDING,
-                self._model,
+                self.name,
                 prompt_tokens=answer.tokens,
                 completion_tokens=0,
                 cost_usd=answer.cost_usd,
                 created_at_ms=now_ms,
             )
             try:
-                session = await self._store.sessions.current(key)
+                session = await self.store.sessions.current(key)
                 if session is not None:
-                    await self._store.sessions.charge([usage], session_id=session.id)
+                    await self.store.sessions.charge([usage], session_id=session.id)
             except StoreError as error:
                 _log.warning("embedding.cost_not_recorded", reason=str(error))
             vectors += answer.vectors
