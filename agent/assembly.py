@@ -167,9 +167,7 @@ async def assembled(
             parts.beside.start(clients.warm_up())
         yield Worker(
             worker_id=worker_id,
-            lanes=bus.lanes,
-            deliveries=bus.deliveries,
-            pulse=partial(bus.heartbeat, worker_id),
+            bus=bus,
             answering=parts.answering(parts.turns(tools, planning), background),
             dead_letters=DeadLetters(bus.lanes, bus.deliveries, store, scrubber, clock, parts.events),
             background=background,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from contextlib import AbstractAsyncContextManager
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import structlog
 
@@ -15,6 +14,7 @@ from agent.features.access import words_of_author
 from agent.limits import ACTIVITY_EVERY_S, ACTIVITY_FOR_S, CUT_GRACE_S, LAST_WORDS_S
 from agent.runtime.run import LaneRunner, TurnRun, show_ended
 from agent.texts import DEAD_NOTE, dead_sentence, removed_note
+from gateway.bus.bus import RedisBus
 from gateway.bus.deliveries import Deliveries
 from gateway.bus.heartbeat import Heartbeat
 from gateway.bus.lanes import Lanes
@@ -87,14 +87,6 @@ _BUS_RETRY_S: Final = 0.5
 _STORE_RETRY_S: Final = 0.5
 
 
-class HeartbeatSource(Protocol):
-    """Opens the heartbeat of a registered worker: it beats, reaps and calls back in the event loop."""
-
-    def __call__(
-        self, *, on_cancel: Callable[[Cancel], None], on_lost: Callable[[], None]
-    ) -> AbstractAsyncContextManager[Heartbeat]: ...
-
-
 @dataclass(eq=False, repr=False)
 class Worker:
     """One agent process's share of the lanes.
@@ -105,9 +97,7 @@ class Worker:
 
     _: KW_ONLY
     worker_id: str
-    lanes: Lanes
-    deliveries: Deliveries
-    pulse: HeartbeatSource
+    bus: RedisBus
     answering: LaneRunner
     dead_letters: DeadLetters
     background: BackgroundTasks
@@ -127,7 +117,7 @@ class Worker:
         if registering.done():
             await registering
             stopped.add_done_callback(lambda _: self._slot_freed.set())
-            async with self.pulse(on_cancel=self._cancel, on_lost=self._lose_lease) as beat:
+            async with self.bus.heartbeat(self.worker_id, on_cancel=self._cancel, on_lost=self._lose_lease) as beat:
                 await self._work(stopped, beat)
         for task in (registering, stopped):
             task.cancel()
@@ -164,7 +154,7 @@ class Worker:
         wait before there may be more. Fewer than were asked for are all there were; what has come since wakes us."""
         wanted = min(free, CLAIM_LANES_MAX)
         claiming = asyncio.create_task(
-            self.lanes.claim(
+            self.bus.lanes.claim(
                 self.worker_id,
                 lanes_max=wanted,
                 messages_max=TURN_MESSAGES_MAX,
@@ -204,12 +194,12 @@ class Worker:
     # --- lease, cancels, activity
 
     async def _register(self) -> None:
-        await retry_until_available(lambda: self.lanes.register(self.worker_id, lease_ttl_s=LEASE_TTL_S))
+        await retry_until_available(lambda: self.bus.lanes.register(self.worker_id, lease_ttl_s=LEASE_TTL_S))
 
     async def _watch_cancels(self) -> None:
         while True:
             try:
-                async for cancel in self.lanes.cancellations(self.worker_id):
+                async for cancel in self.bus.lanes.cancellations(self.worker_id):
                     self._cancel(cancel)
             except BusError as error:
                 _log.warning("worker.cancels_unheard", reason=str(error))
@@ -236,7 +226,7 @@ class Worker:
                     continue
                 address = run.turn.batch.messages[-1].address
                 try:
-                    await self.deliveries.show_activity(Activity(address, run.turn.batch.turn_id, ACTIVITY_FOR_S))
+                    await self.bus.deliveries.show_activity(Activity(address, run.turn.batch.turn_id, ACTIVITY_FOR_S))
                 except BusError:
                     break  # lossy on purpose: the next round tries again
 
@@ -255,7 +245,7 @@ class Worker:
             await asyncio.wait(tasks, timeout=CUT_GRACE_S)
         await self.background.finish(timeout_s=LAST_WORDS_S)
         try:
-            await self.lanes.drain(self.worker_id)
+            await self.bus.lanes.drain(self.worker_id)
         except BusError as error:
             _log.warning("worker.not_drained", reason=str(error))
 
