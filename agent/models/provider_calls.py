@@ -10,10 +10,12 @@ import asyncio
 import json
 import os
 import re
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+import tomllib
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from importlib import resources
 from typing import Any, Final
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -39,8 +41,8 @@ class DirectProvider:
     reads every schema again for each call, and nothing else of the request depends on the tools."""
 
     wire: str = "chat"
-    keys: tuple[str, ...] = ()
-    bases: tuple[str, ...] = ()
+    keys: Sequence[str] = ()
+    bases: Sequence[str] = ()
     base: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
     tools_are_apart: bool = False
@@ -54,42 +56,11 @@ class DirectProvider:
         return next(filter(None, map(os.environ.get, self.bases)), None) or self.base or None
 
 
-_CHAT: Final = (
-    "ai21_chat apertis assemblyai baseten cerebras charity_engine chutes codestral cognition cometapi cortecs "
-    "darkbloom dashscope deepinfra deepseek edenai empower featherless_ai fireworks_ai friendliai galadriel "
-    "github groq helicone hosted_vllm hyperbolic inception lambda_ai libertai litellm_proxy llamafile lm_studio "
-    "meta meta_llama minimax mistral modelscope moonshot morph nadir nano-gpt nebius neosantara novita nscale "
-    "nvidia_nim ovhcloud parasail perplexity pinstripes poe prism publicai qwen_ai_platform qwencloud reka sail "
-    "sambanova scaleway scx-ai synthetic tencent tensormesh together_ai v0 vercel_ai_gateway volcengine wandb xai "
-    "xiaomi_mimo zai"
-)
+_TABLE: Final = tomllib.loads(resources.files(__package__).joinpath("providers.toml").read_text("utf-8"))
 PROVIDERS: Final[Mapping[str, DirectProvider]] = {
-    **{name: DirectProvider() for name in _CHAT.split()},
-    "openai": DirectProvider(
-        keys=("OPENAI_API_KEY",),
-        bases=("OPENAI_BASE_URL", "OPENAI_API_BASE"),
-        base="https://api.openai.com/v1",
-        headers={"OpenAI-Organization": "OPENAI_ORGANIZATION", "OpenAI-Project": "OPENAI_PROJECT_ID"},
-        tools_are_apart=True,
-    ),
-    "openrouter": DirectProvider(
-        keys=("OPENROUTER_API_KEY", "OR_API_KEY"),
-        bases=("OPENROUTER_API_BASE",),
-        base="https://openrouter.ai/api/v1",
-        headers={"HTTP-Referer": "OR_SITE_URL", "X-Title": "OR_APP_NAME"},
-    ),
-    "anthropic": DirectProvider(
-        "anthropic",
-        keys=("ANTHROPIC_API_KEY",),
-        bases=("ANTHROPIC_API_BASE", "ANTHROPIC_BASE_URL"),
-        base="https://api.anthropic.com",
-    ),
-    "gemini": DirectProvider(
-        "gemini", keys=("GOOGLE_API_KEY", "GEMINI_API_KEY", "PALM_API_KEY"), bases=("GEMINI_API_BASE",)
-    ),
+    **dict.fromkeys(_TABLE["chat"], DirectProvider()),
+    **{name: DirectProvider(**row) for name, row in _TABLE["other"].items()},
 }
-"""Every provider whose class in litellm needs no more than a POST and server-sent events. A test holds each of them
-against `acompletion`, and knows the others."""
 
 
 # One call, ready to be sent.
