@@ -111,7 +111,7 @@ def _version(path: Path) -> Version:
 BUILT_IN: Final = Path(__file__).parent / "skills"
 FOLDER: Final = "skills"
 _FILE: Final = "SKILL.md"
-_FRONT_MATTER: Final = re.compile(r"\A---[ \t]*\n(.*?)^---[ \t]*$\n?", re.DOTALL | re.MULTILINE)
+FRONT_MATTER: Final = re.compile(r"\A---[ \t]*\n(.*?)^---[ \t]*$\n?", re.DOTALL | re.MULTILINE)
 _NAME: Final = re.compile(r"(?=.{1,64}\Z)[a-z0-9]+(?:-[a-z0-9]+)*")
 _PLAIN: Final = re.compile(r"^([A-Za-z_-]+): +([^\s\"'|>&*!%#\[{].*: .*)$", re.MULTILINE)
 """A value with a colon in it that should be in quotes, as other readers take it, too."""
@@ -189,7 +189,7 @@ def parse_skill(path: Path, raw: str, scrubber: Scrubber) -> Skill:
     """Parse the skill in the text of a file, which names it if the text does not. Raises `ValueError`, with the line if
     there is one to mend."""
     raw = raw.replace("\r\n", "\n")
-    front = _FRONT_MATTER.match(raw)
+    front = FRONT_MATTER.match(raw)
     if front is None:
         raise ValueError("line 1: it does not begin with front matter between two lines of ---")
     fields = _fields(front[1])

@@ -26,7 +26,7 @@ from pydantic import ValidationError
 
 from agent.limits import OWN_FILE_CHARS_MAX, OWN_FILES_MAX
 from agent.prompts.library import DEFAULT_PROFILE, PROFILES, Profile, ceiling_for
-from agent.prompts.skills import EditableFiles
+from agent.prompts.skills import FRONT_MATTER, EditableFiles
 from gateway.config.subagents import SubTypeSetting
 from gateway.contracts.access import RANKS
 from gateway.contracts.commands import COMMANDS, OWN_NAME
@@ -39,7 +39,6 @@ COMMANDS_FOLDER: Final = "commands"
 AGENTS_FOLDER: Final = "agents"
 PROFILES_FOLDER: Final = "profiles"
 
-_FRONT_MATTER: Final = re.compile(r"\A---[ \t]*\n(.*?)^---[ \t]*$\n?", re.DOTALL | re.MULTILINE)
 _NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 _SLOT: Final = re.compile(r"\$(ARGUMENTS|[1-9])(?![A-Za-z0-9_])")
 _ABOUT_CHARS_MAX: Final = 100
@@ -95,7 +94,6 @@ class MarkdownFolder(Generic[T]):
 
     def __init__(self, folder: Path, make: Callable[[str, str], T]) -> None:
         self._folder = folder
-        self._make = make
         self._files = EditableFiles(lambda path, text: make(path.stem, text), chars_max=OWN_FILE_CHARS_MAX)
 
     def read(self) -> dict[str, T]:
@@ -107,7 +105,7 @@ class MarkdownFolder(Generic[T]):
         """Yield what is wrong: `agents/x.md line 3: …`."""
         for path in self._paths():
             try:
-                self._make(path.stem, path.read_text("utf-8-sig")[:OWN_FILE_CHARS_MAX])
+                self._files.made(path, None)
             except (OSError, ValueError) as error:
                 yield f"{self._folder.name}/{path.name} {error}"
 
@@ -206,7 +204,7 @@ def _setting(page: _Page) -> SubTypeSetting:
 
 def _page(name: str, raw: str, known: set[str]) -> _Page:
     text = raw.replace("\r\n", "\n")
-    front = _FRONT_MATTER.match(text)
+    front = FRONT_MATTER.match(text)
     if not _NAME.fullmatch(name):
         _wrong(1, "the file's name must begin with a letter and have only a-z, 0-9, - and _, 32 at most")
     if front is None:

@@ -269,10 +269,14 @@ class Receiving:
         return await self._document(taken, occasion)
 
     def _refused(self, name: CleanText, reason: str, occasion: AttachmentContext) -> _Looked:
-        said, words = self.scrubber.scrub(not_read(name, reason)), words_for(occasion.session.language)
-        return _Looked(
-            partial(context_blocks.missing, name), said, note=self.scrubber.scrub(not_read(name, reason, words))
-        )
+        return self._without(partial(context_blocks.missing, name), occasion, partial(not_read, name, reason))
+
+    def _without(
+        self, element: Callable[[CleanText | None], CleanText], occasion: AttachmentContext, say: Callable[..., str]
+    ) -> _Looked:
+        """Build the outcome for a file of which nothing is shown: model and author are told what `say` says of it."""
+        own = words_for(occasion.session.language)
+        return _Looked(element, self.scrubber.scrub(say()), note=self.scrubber.scrub(say(words=own)))
 
     # --- images
 
@@ -280,9 +284,8 @@ class Receiving:
         try:
             path, content, picture = await self._showable(file, occasion)
         except FileRefused as error:
-            said, words = not_shown(file.name, str(error)), words_for(occasion.session.language)
-            note = self.scrubber.scrub(not_shown(file.name, str(error), words))
-            return _Looked(_as_file(file, self.scrubber), self.scrubber.scrub(said), note=note)
+            say = partial(not_shown, file.name, str(error))
+            return self._without(_as_file(file, self.scrubber), occasion, say)
         kind = self.scrubber.scrub(picture.media_type)
         element = partial(context_blocks.image, path, kind, len(content))
         if occasion.sees or self.eyes is None:
@@ -354,9 +357,7 @@ class Receiving:
         try:
             text = await read() if is_plain else await self._once(file, occasion, read)
         except FileRefused as error:
-            said, own = not_read(file.name, str(error)), words_for(occasion.session.language)
-            note = self.scrubber.scrub(not_read(file.name, str(error), own))
-            return _Looked(element, self.scrubber.scrub(said), note=note)
+            return self._without(element, occasion, partial(not_read, file.name, str(error)))
         if not text:
             return _Looked(element, None if format_of(file) is None else NO_TEXT)
         return _Looked(element, text, whole_at=file.path if is_plain else text_path(file.path))
