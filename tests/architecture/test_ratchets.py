@@ -23,11 +23,11 @@ from tests.architecture.code_stats import (
 
 LIMITS: Final = {
     "files": 369,
-    "lines": 102_094,
-    "one_importer": 17.6,
+    "lines": 101_521,
+    "one_importer": 17.3,
     "duplicate_classes": 0,
     "no_verb": 2.8,
-    "forwarders": 70,
+    "forwarders": 66,
 }
 
 
