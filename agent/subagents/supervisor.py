@@ -9,7 +9,7 @@ import sys
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable, Sequence, Set
 from contextlib import aclosing, nullcontext, suppress
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -114,16 +114,14 @@ class Spoken:
 
 @dataclass(eq=False, repr=False)
 class Exchange:
-    """One child's frames, heard and answered. `home` is the folder it may write in, None for one that only reads;
-    `share` what that is among its owner's, `age_s` tells how long ago its process was started."""
+    """One child's frames, heard and answered. `room` is that of the folder it may write in, None for one that only
+    reads; `age_s` tells how long ago its process was started."""
 
     held: SandboxedProcess
     host: Host
     init: protocol.InitFrame
-    home: Path | None
+    room: FolderAllowance | None
     age_s: Callable[[], float]
-    _: KW_ONLY
-    share: Share | None = None
 
     def __post_init__(self) -> None:
         self._process = self.held.process
@@ -225,15 +223,14 @@ class Exchange:
 
     async def _watch(self) -> None:
         """Watch that the child is ready in time and stays within its limits."""
-        room = await FolderAllowance.measured(self.home, HOME_QUOTA, self.share) if self.home is not None else None
         while self._process.returncode is None:
             await asyncio.sleep(limits.SUBAGENT_WATCH_EVERY_S)
             if self.ready is None and self.age_s() > limits.SUBAGENT_READY_S:
                 self._fail(Reason.NOT_READY)
-            if excess := await self._excess(room):
+            if excess := await self._excess():
                 self._fail(excess)
 
-    async def _excess(self, room: FolderAllowance | None) -> Reason | Code | None:
+    async def _excess(self) -> Reason | Code | None:
         """Return which limit the child exceeds; None for none. A child need not have limited itself."""
         most = self.init.limits.memory_bytes
         taken = footprint(
@@ -245,7 +242,7 @@ class Exchange:
             return Reason.PROCESSES.of(limits.SUBAGENT_TREE_MAX)
         if taken.threads > limits.SUBAGENT_THREADS_MAX:
             return Reason.THREADS.of(limits.SUBAGENT_THREADS_MAX)
-        return Reason.WORKSPACE_FULL if room is not None and await room.complaint() else None
+        return Reason.WORKSPACE_FULL if self.room is not None and await self.room.complaint() else None
 
     async def _until_gone(self, hearing: asyncio.Task[None]) -> None:
         """Wait until the process is gone. One that has ended is read to its end; one that stays silent for good is not
@@ -386,6 +383,9 @@ class Supervisor:
         def aged(ending: ChildEnding, ready_ms: int | None = None) -> ChildEnding:
             return replace(ending, confinement=confinement, duration_ms=round(1000 * age_s()), ready_ms=ready_ms)
 
+        # Measured before the child is there: what it writes at once is not what the folder held already.
+        home = order.home if order.writes else None
+        room = None if home is None else await FolderAllowance.measured(home, HOME_QUOTA, order.share)
         # The child does not read its id: operators find the processes of a sub-agent by it.
         command = (*self._command, task_id)
         try:
@@ -395,7 +395,7 @@ class Supervisor:
             return aged(ChildEnding(TaskState.FAILED, Reason.NOT_STARTED))
         _log.info("subagent.started", task_id=task_id, pid=held.process.pid)
         init = replace(order.init, workspace=self._sandbox.home_inside(order.home), confinement=confinement)
-        exchange = Exchange(held, host, init, order.home if order.writes else None, age_s, share=order.share)
+        exchange = Exchange(held, host, init, room, age_s)
         try:
             # Limit the process from outside, before it gets any input: then a child that does not limit itself
             # is limited too.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from agent.concurrency import while_asking
 from agent.limits import SUBAGENT_CALLS_OPEN_MAX
 from agent.subagents.confinement import Confinement
 from agent.subagents.protocol import ProcessLimits, ToolCallFrame, ToolOutcome
-from agent.subagents.sandbox import ENVIRONMENT, ChildSandbox
+from agent.subagents.sandbox import ENVIRONMENT, ChildSandbox, SandboxedProcess
 from agent.subagents.supervisor import ChildEnding, ChildOrder, Spoken, Supervisor
 from agent.tools.files.quota import DiskLimits, DiskUsage
 from agent.tools.files.workspace import Workspace, Workspaces
@@ -245,6 +246,29 @@ for number in range({count}):
 time.sleep(60)
 """
         assert (await run(script, work=order(tmp_path))).reason == "workspace_full"
+
+    async def test_what_it_writes_before_we_talk_to_it_counts(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A child that was quicker than we was allowed all that it had written by then."""
+        monkeypatch.setattr("agent.subagents.supervisor.HOME_QUOTA", DiskUsage(5_000_000, 40))
+        monkeypatch.setattr("agent.limits.SANDBOX_QUOTA_EVERY_S", 0.1)
+        files = Workspace(tmp_path).files
+
+        class Slow(ChildSandbox):
+            async def start(self, command: Sequence[str], home: Path | None, *, writes: bool) -> SandboxedProcess:
+                held = await super().start(command, home, writes=writes)
+                await until(lambda: len(list(files.iterdir())) == 50)
+                return held
+
+        script = f"""
+import time
+for number in range(50): open("{files}/" + str(number), "wb").close()
+time.sleep(60)
+"""
+        child = command(script, prelude="")
+        supervisor = Supervisor(Slow(Confinement.PLAIN), Scrubber(), SystemClock(), command=child)
+        assert (await supervisor.supervise(order(tmp_path), Desk())).reason == "workspace_full"
 
     async def test_what_its_owner_has_elsewhere_counts(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("agent.limits.SANDBOX_QUOTA_EVERY_S", 0.1)
