@@ -28,6 +28,7 @@ CONTROL_PARALLEL_MAX: Final = 256  # commands that are answered at a time; each 
 
 # --- buttons
 BUTTON_TOKEN_CHARS: Final = 27  # of thirty letters: 132 bits, and with `/press ` half of Telegram's 64 bytes
+BUTTON_DRAWS_MAX: Final = 8  # of tokens until one is not redacted: all eight are by no chance, only by a rule
 BUTTON_TTL_S: Final = 86_400  # an offer of a day ago is out of sight
 BUTTON_LABEL_CHARS_MAX: Final = 64  # what a phone shows of it in one line, and then some; every platform takes it
 LINK_NAME_CHARS_MAX: Final = 64  # of a name that a stranger chose; only the account counts

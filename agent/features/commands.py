@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from agent.limits import BUTTON_LABEL_CHARS_MAX, BUTTON_TOKEN_CHARS, BUTTON_TTL_S, BUTTONS_MAX
+from agent.limits import BUTTON_DRAWS_MAX, BUTTON_LABEL_CHARS_MAX, BUTTON_TOKEN_CHARS, BUTTON_TTL_S, BUTTONS_MAX
 from agent.models.requests import Permit
 from agent.tools.policy import Permissions, Visibility
 from agent.tools.tool import CallOrigin, Enclosed, ToolContext
@@ -80,10 +80,10 @@ def offering(
 
 
 def _token(clean: Clean, clock: Clock) -> str:
-    """Draw a token that is not redacted on its way: some begin by chance as the keys of a vendor do."""
-    while clean(token := clock.code(BUTTON_TOKEN_CHARS)) != token:
-        pass
-    return token
+    """Draw a token that is not redacted on its way: some begin by chance as the keys of a vendor do. Where a rule of
+    the operator redacts every one, the button does nothing."""
+    draws = (clock.code(BUTTON_TOKEN_CHARS) for _ in range(BUTTON_DRAWS_MAX))
+    return next((token for token in draws if clean(token) == token), "") or clock.code(BUTTON_TOKEN_CHARS)
 
 
 def retry_offers(error: Exception, turn_id: str, words: Words) -> tuple[Offer, ...]:

@@ -158,8 +158,7 @@ class PreviewAdopter:
             return None
         place = self._editing.place_id(address)
         noted = await self._backoff.with_bus(lambda: self._places.sent_lately(place))
-        known = noted | {*preview.messages}
-        return await self._editing.find_lost(address, chunk, after=preview.messages, known=known)
+        return await self._editing.find_lost(address, chunk, after=preview.messages, known=noted | {*preview.messages})
 
 
 # One growing answer on its way to people: one call at a time, the latest text, never in the way of the answer itself.

@@ -31,12 +31,14 @@ class ScriptedAdapter:
     name: str = "test"
     account: str = "test:1"
     state: str = "connected"
+    is_there: bool = True
 
     async def run(self, door: InboundHandler) -> None:
         await asyncio.Event().wait()
 
     async def until_ready(self) -> None:
-        return
+        if not self.is_there:
+            await asyncio.Event().wait()
 
     def chunks(self, text: CleanText) -> Sequence[AnyChunk]:
         return tuple(text.split("|"))

@@ -96,3 +96,11 @@ def test_a_token_of_a_button_is_none_that_looks_like_a_secret() -> None:
     clean = Scrubber().scrub
     offered, (button,) = offering(reply, [Offer("Yes", "/yes")], Meant(key, True), clean, Codes(unlucky, token))
     assert offered.choices[0].command == f"/press {button.token}" == f"/press {token}"
+
+
+def test_a_rule_that_redacts_every_token_costs_the_button_and_no_more() -> None:
+    key = SessionKey("telegram", "1")
+    reply = Reply("r", "t", key, ReplyAddress("telegram", "1", "{}"), CleanText("Well?"), ReplyKind.ANSWER, 1)
+    offers, nothing = [Offer("Yes", "/yes")], CleanText("[redacted]")
+    offered, _ = offering(reply, offers, Meant(key, True), lambda _: nothing, SystemClock())
+    assert [choice.command for choice in offered.choices] == ["/press [redacted]"]

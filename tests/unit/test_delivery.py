@@ -469,18 +469,10 @@ async def test_a_drain_lets_the_reply_in_flight_arrive_and_leaves_the_rest() -> 
 async def test_who_lost_the_platform_leaves_to_another_what_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also a reply that it has taken and cannot begin: else it held the lease for ever, where another has the
     connection."""
-
-    class Away(ScriptedAdapter):
-        is_there = True
-
-        async def until_ready(self) -> None:
-            if not self.is_there:
-                await asyncio.Event().wait()
-
     monkeypatch.setattr(module, "UNREADY_MAX_S", 0.02)
     monkeypatch.setattr(module, "READY_LOOK_S", 0.02)
     monkeypatch.setattr(module, "ARRIVE_WITHIN_S", 0.02)
-    adapter, bus = Away(), MemoryBus()
+    adapter, bus = ScriptedAdapter(), MemoryBus()
     async with delivering(adapter, bus) as running:
         await bus.until(lambda: bus.holder == "c1")
         adapter.is_there = False

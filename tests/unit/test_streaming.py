@@ -182,18 +182,10 @@ class LeftBus(MemoryBus):
 
 async def test_no_draft_comes_before_an_answer_that_is_left_to_another_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """The platform was away for too long: a lane leaves what waits in it, while another one ends what it had begun."""
-
-    class Away(GrowingAdapter):
-        is_there = True
-
-        async def until_ready(self) -> None:
-            if not self.is_there:
-                await asyncio.Event().wait()
-
     monkeypatch.setattr(module, "UNREADY_MAX_S", 0.02)
     monkeypatch.setattr(module, "READY_LOOK_S", 0.02)
     ours, others = asyncio.Event(), asyncio.Event()
-    adapter, bus = Away(hold_lanes={"lane": ours, "other": others}), LeftBus()
+    adapter, bus = GrowingAdapter(hold_lanes={"lane": ours, "other": others}), LeftBus()
     async with staged(adapter, bus) as stage:
         stage.answers("one", 1)
         stage.answers("two", 2)

@@ -150,7 +150,6 @@ end
 local function put_off(handle, delay_ms)
   call('ZADD', delay, now_ms() + delay_ms, handle)
   free_place(user_of(handle))
-  wake_one() -- whoever claims hears when it is due
 end
 
 -- A worker is gone: its lane starts again in front, with one more failed run. From the second one on it waits first,
@@ -161,6 +160,7 @@ local function survive_worker(lane, handle, worker)
     local failures = past_of(lane)
     if failures > 1 and failures < TURN_ATTEMPTS_MAX then
       put_off(handle, DEATH_DELAY_MS * 4 ^ (failures - 2))
+      wake_one() -- whoever claims hears when it is due
     else
       go_to_the_front(handle)
     end
