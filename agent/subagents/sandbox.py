@@ -10,6 +10,7 @@ import shutil
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -18,7 +19,8 @@ from typing import Any, Final
 import structlog
 
 from agent.limits import SANDBOX_PROBE_S
-from agent.subagents.confinement import PACKAGES, ROOT, Confinement, readable_places
+from agent.subagents.confinement import PACKAGES, ROOT, Confinement, readable_places, restrain_process
+from agent.subagents.protocol import ProcessLimits
 from agent.tools.exec import processes, restrictions
 from agent.tools.exec.processes import OPTIONS, NamespaceTree, ProcessTree, run_to_end
 from agent.tools.files.workspace import parts_of
@@ -102,14 +104,23 @@ class ChildSandbox:
             return ""
         return HOME_INSIDE if self._bwrap else str(home)
 
-    async def start(self, command: Sequence[str], home: Path | None, *, writes: bool) -> SandboxedProcess:
-        """Start a child with pipes for everything. Raises `OSError`."""
+    async def start(
+        self, command: Sequence[str], home: Path | None, *, writes: bool, limits: ProcessLimits
+    ) -> SandboxedProcess:
+        """Start a child with pipes for everything, and with these limits, also if it sets none for itself. Raises
+        `OSError`."""
+
+        def restrain(pid: int) -> None:
+            with suppress(OSError):  # it has ended, or is a bubblewrap that the system lets run as root
+                restrain_process(pid, limits)
+
         started: NamespaceTree | ProcessTree
         if self._bwrap:
             arguments = self._arguments(home, writes=writes)
-            started = await processes.start(self._bwrap[0], arguments, command, stderr=PIPE)
+            started = await processes.start(self._bwrap[0], arguments, command, stderr=PIPE, restrain=restrain)
         else:
             started = await ProcessTree.start(command, stderr=PIPE, environment=ENVIRONMENT, folder=Path("/"))
+            restrain(started.process.pid)
         return SandboxedProcess(started.process, self.confinement, started.kill)
 
     def _arguments(self, home: Path | None, *, writes: bool) -> list[str]:
@@ -231,7 +242,8 @@ async def _tried(sandbox: ChildSandbox) -> tuple[str, bool]:
     """Try the sandbox. Return what is wrong with it, "" if Python runs in it, finds what it needs and is confined; and
     whether sockets are blocked."""
     try:
-        held = await sandbox.start((sys.executable, "-c", _LOOK, sandbox.confinement), None, writes=False)
+        look = (sys.executable, "-c", _LOOK, sandbox.confinement)
+        held = await sandbox.start(look, None, writes=False, limits=ProcessLimits())
     except OSError as error:
         return type(error).__name__, False
     try:

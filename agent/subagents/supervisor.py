@@ -18,9 +18,8 @@ import structlog
 from agent import limits
 from agent.concurrency import Deadline
 from agent.subagents import protocol
-from agent.subagents.confinement import restrain_process
 from agent.subagents.sandbox import ChildSandbox, SandboxedProcess
-from agent.tools.exec.processes import descendants, footprint, reaped, run_to_end
+from agent.tools.exec.processes import footprint, reaped, run_to_end
 from agent.tools.exec.sandbox import FolderAllowance, Output
 from agent.tools.files.quota import HOME_QUOTA, Share
 from agent.tools.tool import AllotmentSpent
@@ -389,7 +388,7 @@ class Supervisor:
         # The child does not read its id: operators find the processes of a sub-agent by it.
         command = (*self._command, task_id)
         try:
-            held = await self._sandbox.start(command, order.home, writes=order.writes)
+            held = await self._sandbox.start(command, order.home, writes=order.writes, limits=order.init.limits)
         except OSError as error:
             _log.error("subagent.not_started", task_id=task_id, error=type(error).__name__)
             return aged(ChildEnding(TaskState.FAILED, Reason.NOT_STARTED))
@@ -397,14 +396,6 @@ class Supervisor:
         init = replace(order.init, workspace=self._sandbox.home_inside(order.home), confinement=confinement)
         exchange = Exchange(held, host, init, room, age_s)
         try:
-            # Limit the process from outside, before it gets any input: then a child that does not limit itself
-            # is limited too.
-            done: set[int] = set()
-            while new := set(descendants(held.process.pid)) - done:
-                for pid in new:
-                    with suppress(OSError):  # it has ended
-                        restrain_process(pid, order.init.limits)
-                done |= new
             ending = await _until_over(exchange, order.limit_s)
         finally:
             await run_to_end(lambda: self._end(held, exchange, task_id))

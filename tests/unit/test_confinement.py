@@ -11,6 +11,7 @@ import socket
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -20,12 +21,13 @@ from agent.subagents.confinement import ROOT, Confinement, readable_places
 from agent.subagents.protocol import ProcessLimits
 from agent.subagents.sandbox import AUTO, ChildSandbox, find_confinement, python_prefixes
 from agent.subagents.supervisor import ChildEnding, Supervisor
-from agent.tools.exec import restrictions
+from agent.tools.exec import processes, restrictions
 from gateway.clock import SystemClock
 from gateway.contracts.errors import ConfigError
 from gateway.key_files import REDIS_PASSWORD_FILE
 from gateway.scrub import Scrubber
 from tests.parts.children import PRELUDE, Desk, command, order
+from tests.parts.waiting import until
 
 HELD = (Confinement.BUBBLEWRAP, Confinement.LANDLOCK)
 """Those that hold files, network and processes."""
@@ -308,6 +310,25 @@ done([limits, tried(lambda: resource.setrlimit(resource.RLIMIT_CPU, (999, 999)))
         (each, each) for each in (0, own.cpu_s, own.memory_bytes, own.file_bytes, own.descriptors, SUBAGENT_SIGNALS)
     ]
     assert ending.response in (f"[{most}, 'ValueError']", f"[{most}, 'None']" if os.geteuid() == 0 else "")
+
+
+async def test_bubblewrap_has_started_nothing_when_its_limits_are_set(data_dir: Path) -> None:
+    """Else some children in a hundred have none: a process that is just being cloned takes what its parent had."""
+    started: list[int] = []
+
+    def restrain(pid: int) -> None:
+        while Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "S":
+            time.sleep(0.001)
+        started.extend(processes.children(pid))
+
+    sandbox = await sandbox_of(Confinement.BUBBLEWRAP, data_dir)
+    arguments, program = sandbox._arguments(None, writes=False), (sys.executable, "-S", "-c", "input()")
+    tree = await processes.start(sandbox._bwrap[0], arguments, program, stderr=subprocess.DEVNULL, restrain=restrain)
+    try:
+        await until(lambda: processes.children(tree.process.pid) != [])
+    finally:
+        await tree.kill()
+    assert started == []
 
 
 async def test_a_child_that_does_not_confine_itself_where_it_has_to_is_ended(data_dir: Path) -> None:

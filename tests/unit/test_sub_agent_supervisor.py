@@ -256,8 +256,10 @@ time.sleep(60)
         files = Workspace(tmp_path).files
 
         class Slow(ChildSandbox):
-            async def start(self, command: Sequence[str], home: Path | None, *, writes: bool) -> SandboxedProcess:
-                held = await super().start(command, home, writes=writes)
+            async def start(
+                self, command: Sequence[str], home: Path | None, *, writes: bool, limits: ProcessLimits
+            ) -> SandboxedProcess:
+                held = await super().start(command, home, writes=writes, limits=limits)
                 await until(lambda: len(list(files.iterdir())) == 50)
                 return held
 

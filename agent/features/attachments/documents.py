@@ -71,7 +71,7 @@ class Documents:
         async with self._slots.held(owner):
             sandbox = await self._held()
             command = (sys.executable, "-m", reader.__name__, form, str(bytes_max), sandbox.confinement)
-            held = await sandbox.start(command, None, writes=False)
+            held = await sandbox.start(command, None, writes=False, limits=reader.LIMITS)
             try:
                 async with asyncio.timeout(limits.DOCUMENT_TIMEOUT_S):
                     written, errors = await _exchanged(held.process, content, bytes_max)

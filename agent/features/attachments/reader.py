@@ -33,6 +33,8 @@ Reader = Callable[[bytes], Iterator[bytes]]
 _QUALITY: Final = 85
 NOT_INSTALLED: Final = 3
 LOCKED: Final = 4
+LIMITS: Final = ProcessLimits(cpu_s=READER_CPU_S, memory_bytes=READER_MEMORY_BYTES, file_bytes=0)
+"""The limits of a reader, set by its parent and, with that of its threads, by itself."""
 
 
 class Locked(Exception):
@@ -179,7 +181,7 @@ def main() -> int:
         return NOT_INSTALLED
     installed = {Path(place) for place in sys.path if place.endswith("-packages")}  # what libraries load later
     confine_this_process(None, False, sys.argv[3], libraries=[place for place in installed if place.is_dir()])
-    restrain(ProcessLimits(cpu_s=READER_CPU_S, memory_bytes=READER_MEMORY_BYTES, file_bytes=0))
+    restrain(LIMITS)
     left = int(sys.argv[2])
     try:
         for piece in read(sys.stdin.buffer.read()):

@@ -381,19 +381,32 @@ def variables(environment: Mapping[str, str]) -> list[str]:
 
 
 async def start(
-    bwrap: str, arguments: Sequence[str], program: Sequence[str], *, stderr: int, seccomp: bytes = b""
+    bwrap: str,
+    arguments: Sequence[str],
+    program: Sequence[str],
+    *,
+    stderr: int,
+    seccomp: bytes = b"",
+    restrain: Callable[[int], None] | None = None,
 ) -> NamespaceTree:
     """Start a program inside, with pipes, and under a filter if one is given. Raises `OSError`. Cancelled, it leaves
     nobody behind.
 
-    bubblewrap reads its arguments from a pipe: a command line can be read, inside and outside."""
+    bubblewrap reads its arguments from a pipe: a command line can be read, inside and outside. Until it has read them
+    to their end it starts nothing, so a limit that `restrain` sets for its process holds for everything inside."""
     with ExitStack() as stack:
         filters = _readable(seccomp, stack) if seccomp else None
         filtered = ("--seccomp", str(filters)) if filters is not None else ()
-        words = _readable(b"".join(os.fsencode(argument) + b"\0" for argument in (*arguments, *filtered)), stack)
-        command = (bwrap, "--args", str(words), "--", *program)
-        pass_fds = tuple(each for each in (words, filters) if each is not None)
-        return await NamespaceTree.start(command, stderr=stderr, environment={}, pass_fds=pass_fds)
+        words, writer = os.pipe()
+        stack.callback(os.close, words)
+        with os.fdopen(writer, "wb") as pipe:
+            command = (bwrap, "--args", str(words), "--", *program)
+            pass_fds = tuple(each for each in (words, filters) if each is not None)
+            tree = await NamespaceTree.start(command, stderr=stderr, environment={}, pass_fds=pass_fds)
+            if restrain is not None:
+                restrain(tree.process.pid)
+            pipe.write(b"".join(os.fsencode(argument) + b"\0" for argument in (*arguments, *filtered)))
+        return tree
 
 
 def _readable(content: bytes, stack: ExitStack) -> int:
