@@ -270,9 +270,10 @@ class TestThePage:
         await expect(hops).to_have_text(["written", "turn began"])
         ground.admin.hops = [
             {"at": "2099-11-27T10:00:01Z", "name": "turn began", "detail": "t_1, run 2"},
-            {"at": "2099-11-27T10:00:02Z", "name": "receipt", "detail": "t_1:1 sent"},
+            {"at": "2099-11-27T10:00:02.500000Z", "name": "receipt", "detail": "t_1:1 sent"},
+            {"at": "2099-11-27T10:00:02Z", "name": "published", "detail": "t_1:1"},
         ]
-        await expect(hops).to_have_text(["written", "turn began", "turn began", "receipt"])
+        await expect(hops).to_have_text(["written", "turn began", "turn began", "published", "receipt"])
         await expect(page.locator(".verdict")).to_contain_text("Answered once")
 
     async def test_a_person_becomes_somebody_else_and_reads_another_language(self, page: Page, ground: Ground) -> None:

@@ -190,7 +190,7 @@ export class Inside {
     while (Date.now() < end && trace.isShown()) {
       const known = await fromAdmin(`trace/${id}`).catch(() => []);
       known.forEach(trace.add);
-      const hops = [...trace.hops.values()].sort((one, other) => (one.at ?? "").localeCompare(other.at ?? ""));
+      const hops = [...trace.hops.values()].sort((one, other) => new Date(one.at ?? 0) - new Date(other.at ?? 0));
       list.replaceChildren(...hops.map((hop) => drawn(hop, hops[0])));
       verdict.textContent = hops.length > 1 ? "" : "Nothing is known of it yet.";
       if (known.some((hop) => OVER.has(hop.name))) {
