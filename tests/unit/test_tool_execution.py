@@ -15,7 +15,7 @@ import pytest
 
 from agent.limits import SANDBOX_PROCESSES_MAX, SANDBOX_TMP_BYTES, TOOL_OUTPUT_BYTES_MAX, TOOL_RESULT_CHARS_MAX
 from agent.models.requests import RequestedCall
-from agent.tools.exec.processes import footprint
+from agent.tools.exec.processes import NOTHING, footprint, unnamed
 from agent.tools.exec.sandbox import NoSandbox, Output, Sandbox, find_sandbox
 from agent.tools.exec.tools import execution_tools
 from agent.tools.files.quota import DiskUsage
@@ -204,6 +204,19 @@ async def test_a_footprint_counts_children(tmp_path: Path) -> None:
         os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
     assert footprint(process.pid, processes_max=4, threads_max=4).processes == 0
+
+
+def test_a_tree_that_grows_faster_than_it_is_read_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody would watch it meanwhile: one bomb in many grew for a minute."""
+    read: list[int] = []
+
+    def children(pid: int) -> list[int]:
+        assert len(read) <= SANDBOX_PROCESSES_MAX
+        read.append(pid)
+        return [2 * pid, 2 * pid + 1]
+
+    monkeypatch.setattr("agent.tools.exec.processes.children", children)
+    assert unnamed(2**40, "/workspace") == NOTHING
 
 
 class TestSandbox:

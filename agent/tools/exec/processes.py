@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import os
 import re
 import secrets
@@ -15,7 +16,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
-from agent.limits import REAP_S, SANDBOX_FILE_BYTES_MAX
+from agent.limits import REAP_S, SANDBOX_FILE_BYTES_MAX, SANDBOX_PROCESSES_MAX
 
 PROGRAM_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 """The path on which programs of the machine are found, inside of sandboxes, too."""
@@ -63,10 +64,13 @@ def children(pid: int) -> list[int]:
     return found
 
 
-def descendants(pid: int) -> list[int]:
-    """List `pid` and all its descendants, parents before their children."""
+def descendants(pid: int, *, processes_max: float = math.inf) -> list[int]:
+    """List `pid` and all its descendants, parents before their children. Once there are more than `processes_max`, no
+    more are looked for: a tree may grow faster than it is read."""
     found = [pid]
     for member in found:
+        if len(found) > processes_max:
+            break
         found += children(member)
     return found
 
@@ -296,11 +300,12 @@ _Found = tuple[tuple[str, int], int]
 
 
 def unnamed(pid: int, mount: str) -> HiddenUsage:
-    """Look at what the processes below `pid` hold; `mount` is where they find the folder that they may write in."""
+    """Look at what the processes below `pid` hold, as many as there may be; `mount` is where they find the folder that
+    they may write in."""
     opened: dict[tuple[str, int], int] = {}
     mapped: dict[tuple[str, int], int] = {}
     is_closed = False
-    for member in descendants(pid)[1:]:
+    for member in descendants(pid, processes_max=SANDBOX_PROCESSES_MAX)[1:]:
         try:
             opened.update(_opened(member, mount))
             for key, size in _mapped(member, mount):
