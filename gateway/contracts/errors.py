@@ -36,7 +36,7 @@
         ├── FileRefused             a file of a person cannot be had; its reason is told in the turn
         └── CredentialsRejected     the account stops, the operator is told
 
-`retryable` and `needs_operator` are facts of the class, not of the moment."""
+`needs_operator` is a fact of the class, not of the moment."""
 
 from __future__ import annotations
 
@@ -50,8 +50,6 @@ if TYPE_CHECKING:
 
 class TrivetError(Exception):
     """Base of the tree. `str(error)` is fit for the operator's log, never for a chat."""
-
-    retryable: ClassVar[bool] = False
 
 
 class ConfigError(TrivetError):
@@ -94,8 +92,6 @@ class BusError(TrivetError):
 class BusUnavailable(BusError):
     """Redis cannot be reached, is loading, or lost its primary."""
 
-    retryable = True
-
 
 class AlreadyRunning(BusError):
     """Another Trivet owns this data directory."""
@@ -107,8 +103,6 @@ class StoreError(TrivetError):
 
 class StoreUnavailable(StoreError):
     """The database is locked or cannot be reached."""
-
-    retryable = True
 
 
 class SchemaMismatch(StoreError):
@@ -135,8 +129,6 @@ class ModelError(TrivetError):
 
 class ModelUnavailable(ModelError):
     """Rate limit, overload, server or network error. `retry_after_s` when the provider named it."""
-
-    retryable = True
 
     def __init__(self, message: str, *, retry_after_s: float | None = None) -> None:
         super().__init__(message)
@@ -215,8 +207,6 @@ class DeliveryError(TrivetError):
 class RateLimited(DeliveryError):
     """HTTP 429 or its like: nothing was sent, wait `retry_after_s`."""
 
-    retryable = True
-
     def __init__(self, retry_after_s: float, *, is_global: bool = False) -> None:
         """Hold the waiting time; `is_global`: the whole account has to wait, not only this place."""
         super().__init__(f"rate limited for {retry_after_s:g} s")
@@ -226,8 +216,6 @@ class RateLimited(DeliveryError):
 
 class SendFailed(DeliveryError):
     """The platform certainly did not take it; trying again is safe."""
-
-    retryable = True
 
 
 class OutcomeUnknown(DeliveryError):
