@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import discord
 
@@ -177,14 +177,6 @@ _MEDIA_TYPES: Final = {
 """Of stickers that are images; the others are drawn by Discord's clients."""
 
 
-class HasFiles(Protocol):
-    """A holder of files: a message, or the snapshot of one that is passed on."""
-
-    flags: discord.MessageFlags
-    attachments: list[discord.Attachment]
-    stickers: list[discord.StickerItem]
-
-
 def lift(message: discord.Message, own_role_id: str | None) -> DiscordMessage:
     """Convert a message to the form that `normalize` reads. Live messages and those of the history come out
     the same."""
@@ -257,12 +249,12 @@ def _passed_on(message: discord.Message) -> Iterator[DiscordQuoted]:
         yield DiscordQuoted(str(message.channel.id), str(message.id), said, files=tuple(_files(snapshot)))
 
 
-def _sticker_names(holder: HasFiles) -> str:
+def _sticker_names(holder: discord.Message | discord.MessageSnapshot) -> str:
     """Name the stickers, in place of the words of a message that is only a sticker."""
     return " ".join(f":{sticker.name}:" for sticker in holder.stickers)
 
 
-def _files(holder: HasFiles) -> Iterator[DiscordAttachment]:
+def _files(holder: discord.Message | discord.MessageSnapshot) -> Iterator[DiscordAttachment]:
     for attachment in holder.attachments:
         yield _file(attachment, is_voice=holder.flags.voice)
     for sticker in holder.stickers:
