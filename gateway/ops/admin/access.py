@@ -23,7 +23,7 @@ from gateway.contracts.budgets import NANO_PER_USD, LimitRule, limited_named, na
 from gateway.contracts.ports import Clock
 from gateway.contracts.sessions import GrantRole
 from gateway.limits import AUDITED_SHOWN_DEFAULT, AUDITED_SHOWN_MAX, PAIRING_LOCKED_S, PAIRING_TTL_S, REASON_CHARS_MAX
-from gateway.ops.admin.http import ADMIN, PAGE_MAX, found, owner_of, refusals
+from gateway.ops.admin.http import ADMIN, NUMBER_MAX, PAGE_MAX, found, owner_of, refusals
 from gateway.ops.admin.views import ApiView, KeyText, Moment, known_moment, moment
 from gateway.scrub import Scrubber
 from gateway.store.export import PeopleStore
@@ -358,7 +358,7 @@ def audit_routes(book: SubTypeStore, scrubber: Scrubber) -> APIRouter:
     @router.get("")
     async def audit(
         subject: Annotated[str | None, Query(pattern=_PLAIN)] = None,
-        below: Annotated[int | None, Query(ge=1, le=2**53, description="Lines older than this number.")] = None,
+        below: Annotated[int | None, Query(ge=1, le=NUMBER_MAX, description="Lines older than this number.")] = None,
         limit: Annotated[int, Query(ge=1, le=AUDITED_SHOWN_MAX)] = AUDITED_SHOWN_DEFAULT,
     ) -> list[AuditedView]:
         """List the audit trail, newest first; ask again `below` the last `number` for the entries before it. `subject`

@@ -115,8 +115,11 @@ ADMIN: Final = "admin"
 
 PAGE_MAX: Final = 500  # rows of one answer: a dashboard shows fewer, an export pages on
 PAGE_DEFAULT: Final = 50
+NUMBER_MAX: Final = 2**53  # what JSON carries unharmed; every database counts farther
 
 Limit = Annotated[int, Query(ge=1, le=PAGE_MAX)]
+Offset = Annotated[int, Query(ge=0, le=NUMBER_MAX)]
+Number = Annotated[int, Query(ge=1, le=NUMBER_MAX)]
 
 
 def owner_of(text: str) -> SessionKey:

@@ -26,7 +26,7 @@ from gateway.contracts.ports import Clock
 from gateway.contracts.sessions import GrantRole
 from gateway.limits import ERASE_PATIENCE_S
 from gateway.ops.admin.access import LimitsView
-from gateway.ops.admin.http import ADMIN, PAGE_DEFAULT, Limit, found, owner_of, refusals
+from gateway.ops.admin.http import ADMIN, PAGE_DEFAULT, PAGE_MAX, Limit, Number, Offset, found, owner_of, refusals
 from gateway.ops.admin.views import ApiView, Erased, KeyText, KnownMoment, Moment, moment
 from gateway.scrub import Scrubber
 from gateway.store import Store
@@ -36,8 +36,7 @@ from gateway.store.subagents import TaskStore
 from gateway.store.usage import UsageStore
 
 _LOOK_EVERY_S: Final = 0.05
-_PAGE_MAX: Final = 500
-_PAGE_DEFAULT: Final = 100
+_PEOPLE_DEFAULT: Final = 100
 USAGE_DAYS: Final = 30
 """The days of usage that are shown with a person."""
 
@@ -96,8 +95,8 @@ def known_people(store: Store, keeper: AccessService, figures: Operator, lanes: 
     @router.get("")
     async def everybody(
         q: Annotated[str, Query(max_length=200, description="A part of a key or of a name.")] = "",
-        limit: Annotated[int, Query(ge=1, le=_PAGE_MAX)] = _PAGE_DEFAULT,
-        offset: Annotated[int, Query(ge=0, le=2**53)] = 0,
+        limit: Limit = _PEOPLE_DEFAULT,
+        offset: Offset = 0,
     ) -> list[KnownPersonView]:
         """List who has spoken or was decided about, last seen first."""
         names = await figures.names()
@@ -110,7 +109,7 @@ def known_people(store: Store, keeper: AccessService, figures: Operator, lanes: 
         """Show one person, with the places where they speak, and what waits there. 404 for somebody who has no
         conversation and about whom nothing was decided."""
         owner = owner_of(key)
-        alike = await store.people.page(words=str(owner), owners=[owner], limit=_PAGE_MAX)
+        alike = await store.people.page(words=str(owner), owners=[owner], limit=PAGE_MAX)
         known = found([each for each in alike if each.key == owner], f"nobody is known as {str(owner)[:80]!r}")
         (more,) = await told(known, await figures.names())
         reasons = [str(each.reason) for each in await keeper.book.grants() if each.key == owner]
@@ -211,9 +210,6 @@ def _erase_files(workspaces: Path, keys: Iterable[SessionKey]) -> int:
 
 
 # What the agent keeps for people: their schedules, and what it remembers of them.
-
-
-Number = Annotated[int, Query(ge=1, le=2**53)]
 
 
 class ScheduleView(ApiView):
@@ -338,8 +334,8 @@ def usage_routes(book: UsageStore, clock: Clock) -> APIRouter:
     async def usage(
         key: str | None = None,
         days: Annotated[int, Query(ge=1, le=_DAYS_MAX)] = _DAYS_DEFAULT,
-        limit: Annotated[int, Query(ge=1, le=_PAGE_MAX)] = _PAGE_DEFAULT,
-        offset: Annotated[int, Query(ge=0)] = 0,
+        limit: Limit = _PEOPLE_DEFAULT,
+        offset: Offset = 0,
     ) -> list[UsageView]:
         """List the usage per user and UTC day, of the last `days` days with today; `key` shows that of one user."""
         today = day_of(clock.now_ms())

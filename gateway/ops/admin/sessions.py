@@ -24,7 +24,7 @@ from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.ports import Clock, Verdict
 from gateway.contracts.sessions import Session
 from gateway.ops.admin import views
-from gateway.ops.admin.http import ADMIN, PAGE_DEFAULT, Limit, found, owner_of, refusals
+from gateway.ops.admin.http import ADMIN, PAGE_DEFAULT, Limit, Number, Offset, found, owner_of, refusals
 from gateway.ops.admin.trace import hops_of, nothing_known
 from gateway.scrub import Scrubber
 from gateway.store import Store
@@ -92,8 +92,6 @@ def _first_line(text: messages.CleanText) -> str:
     return text.partition("\n")[0][:200]
 
 
-NUMBER_MAX: Final = 2**53  # what JSON carries unharmed; every database counts farther
-
 Parent = Annotated[str, Query(min_length=1, max_length=200, description="The session that they work for.")]
 Channel = Annotated[
     str,
@@ -109,7 +107,7 @@ def conversations(store: Store, bus: Operator) -> APIRouter:
     @router.get("")
     async def sessions(
         limit: Limit = PAGE_DEFAULT,
-        offset: Annotated[int, Query(ge=0, le=NUMBER_MAX)] = 0,
+        offset: Offset = 0,
         key: Annotated[str | None, Query(description="A session key, such as `telegram:123456789`.")] = None,
         parent_session_id: Parent | None = None,
         channel: Channel | None = None,
@@ -150,10 +148,7 @@ def conversations(store: Store, bus: Operator) -> APIRouter:
 
     @router.get("/{session_id}/messages", responses=refusals(404))
     async def messages(
-        session_id: str,
-        after_seq: Annotated[int, Query(ge=0, le=NUMBER_MAX)] = 0,
-        before_seq: Annotated[int | None, Query(ge=1, le=NUMBER_MAX)] = None,
-        limit: Limit = PAGE_DEFAULT,
+        session_id: str, after_seq: Offset = 0, before_seq: Number | None = None, limit: Limit = PAGE_DEFAULT
     ) -> list[views.MessageView]:
         """List all messages ever said in a session, oldest first; ask again with the last `seq` for those that follow.
         With `before_seq` the newest of those before it, oldest first likewise: to read from the end, begin with

@@ -21,7 +21,7 @@ from gateway.contracts.errors import StoreError
 from gateway.contracts.ports import Clock
 from gateway.contracts.subagents import TaskState
 from gateway.ops.admin import views
-from gateway.ops.admin.http import found, refusals
+from gateway.ops.admin.http import Limit, found, refusals
 from gateway.store.subagents import TaskStore
 
 # Tells listeners when the task board has changed. One question to SQL answers them all, while there are any.
@@ -110,13 +110,10 @@ class BoardFeed:
         self._news = asyncio.Event()
 
 
-LIMIT_MAX: Final = 500
 LIMIT_DEFAULT: Final = 100
 BOARD_ROWS_MAX: Final = 2_000  # all that are over, and more live ones than a dozen workers carry
 _IS_REVISION: Final = re.compile("[0-9]{1,18}").fullmatch
 _RETRY_MS: Final = 2_000  # how soon a browser whose stream ended comes again
-
-Limit = Annotated[int, Query(ge=1, le=LIMIT_MAX)]
 
 
 def tasks(book: TaskStore, feed: BoardFeed, clock: Clock) -> APIRouter:
