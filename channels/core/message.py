@@ -157,7 +157,7 @@ class Incoming:
     addressing: Addressing
     text: str
     address: ReplyAddress
-    sent_at_ms: int
+    sent_at_ms: int = 0
     edited_at_ms: int | None = None
     attachments: tuple[FileReference, ...] = ()
     command: Command | None = None

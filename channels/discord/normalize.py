@@ -381,7 +381,6 @@ def normalize_press(press: DiscordInteraction, me: DiscordIdentity) -> Incoming 
         addressing=Addressing.COMMAND,
         text=press.said,
         address=ReplyAddress(me.channel, target.lane, make_target(target)),
-        sent_at_ms=0,
         command=command,
         language=press.locale,
         is_aside=is_aside,

@@ -453,7 +453,6 @@ def normalize_press(body: Raw, me: SlackIdentity) -> Incoming | Ignored:
         addressing=Addressing.COMMAND,
         text=said,
         address=ReplyAddress(me.channel, target.lane, make_target(target)),
-        sent_at_ms=0,
         command=find_command(said),
     )
 
@@ -473,7 +472,6 @@ def stopped_stream(target: SlackTarget, ts: str, me: SlackIdentity) -> Incoming:
         addressing=Addressing.COMMAND,
         text=said,
         address=ReplyAddress(me.channel, target.lane, make_target(target)),
-        sent_at_ms=0,
         command=find_command(said),
         realm=me.team_id,
     )
@@ -522,7 +520,6 @@ def normalize_slash(raw: object, me: SlackIdentity) -> Incoming | Ignored:
         addressing=Addressing.PRIVATE if target.is_direct else Addressing.COMMAND,
         text=words,
         address=ReplyAddress(me.channel, target.lane, make_target(target)),
-        sent_at_ms=0,
         command=command,
         realm=realm_of(payload, me),
     )
@@ -597,7 +594,6 @@ def _chosen(
         addressing=Addressing.PRIVATE if is_direct else Addressing.COMMAND,
         text=words,
         address=ReplyAddress(me.channel, target.lane, make_target(target)),
-        sent_at_ms=0,
         command=find_command(words),
         realm=realm_of(body, me),
         is_nameable=target.is_nameable,

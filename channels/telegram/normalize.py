@@ -557,7 +557,6 @@ def normalize_press(update: object, me: TelegramIdentity) -> Incoming | Ignored:
         addressing=Addressing.COMMAND,
         text=data,
         address=ReplyAddress(me.channel, target.lane, make_target(target)),
-        sent_at_ms=0,
         command=find_command(data),
         language=text(person.get("language_code")),
     )
@@ -583,6 +582,5 @@ def normalize_stop(update: object, me: TelegramIdentity) -> Incoming | None:
         addressing=Addressing.COMMAND,
         text=_STOP,
         address=ReplyAddress(me.channel, target.lane, make_target(target)),
-        sent_at_ms=0,
         command=find_command(_STOP),
     )
