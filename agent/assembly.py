@@ -79,11 +79,11 @@ from gateway.contracts.ports import Clock, SpanSink
 from gateway.limits import BUS_WAIT_S, QUEUE_NOTED_EVERY_S, SHUTDOWN_GRACE_S
 from gateway.plugins import load_hooks
 from gateway.process import end_loading, report_ready
-from gateway.retry import RetryPolicy, retry_until_available
 from gateway.scrub import Scrubber
 from gateway.scrub.vault import seal_of
 from gateway.store import Store, open_store
 from gateway.store.foreign import ForeignDatabases
+from gateway.tasks import RetryPolicy, retry_until_available
 from gateway.telemetry.logs import send_lines
 from gateway.telemetry.metrics import HOOK_FAILURES
 from gateway.telemetry.spans import open_spans

@@ -31,9 +31,9 @@ from gateway.limits import BUS_WAIT_S
 from gateway.packages import PluginKind, enabled_parts
 from gateway.plugins import load_hooks, load_part
 from gateway.process import end_loading, guard_streams, report_ready, run_to_exit, stop_event
-from gateway.retry import RetryPolicy, retry_until_available
 from gateway.scrub import Scrubber
 from gateway.scrub.vault import scrubber_of, vault_keys
+from gateway.tasks import RetryPolicy, retry_until_available
 from gateway.telemetry.logs import configure_logs, send_lines
 from gateway.telemetry.metrics import HOOK_FAILURES, Tally
 

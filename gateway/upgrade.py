@@ -10,8 +10,8 @@ from gateway.bus.embedded import embedded_url
 from gateway.config import Settings, database_url
 from gateway.contracts.errors import BusUnavailable, ConfigError, SchemaMismatch
 from gateway.limits import BUS_WAIT_S
-from gateway.retry import RetryPolicy, retry_until_available
 from gateway.store import open_store
+from gateway.tasks import RetryPolicy, retry_until_available
 
 
 async def bring_up_to_date(settings: Settings) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -46,10 +45,10 @@ from gateway.contracts.ports import Clock, ModelFault, ModelTrouble
 from gateway.contracts.sessions import Grant, GrantRole
 from gateway.i18n import Words, language_of, sentence, words_for
 from gateway.limits import PAIRING_TTL_S, PROJECTION_LOOK_S
-from gateway.retry import retry_until_available
 from gateway.scrub import Scrubber
 from gateway.store import Store
 from gateway.store.access import AccessStore
+from gateway.tasks import BoundedDict, retry_until_available
 from gateway.webhooks import NOBODY_TOLD, WebhookEvents
 
 # Who is asking, and where, as the policy of the tools and the commands see it.
@@ -76,7 +75,7 @@ class People:
         self._book = book
         self._policy = policy
         self._clock = clock
-        self._looks: OrderedDict[SessionKey, _Look] = OrderedDict()
+        self._looks: BoundedDict[SessionKey, _Look] = BoundedDict(LOOKS_KEPT)
         self._noted: dict[SessionKey, str] = {}
 
     async def is_admitted(self, user: SessionKey, spoken_in: Sequence[str] = ()) -> bool:
@@ -108,9 +107,6 @@ class People:
     async def _look(self, user: SessionKey, shown: ShownAccess | None = None) -> AccessView:
         view = await retry_until_available(lambda: self._access.view(user, shown=shown))
         self._looks[user] = _Look(view, self._clock.monotonic_s() + LOOK_HOLDS_S)
-        self._looks.move_to_end(user)
-        while len(self._looks) > LOOKS_KEPT:
-            self._looks.popitem(last=False)
         return view
 
     def _role(self, user: SessionKey, view: AccessView) -> GrantRole:

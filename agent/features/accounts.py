@@ -26,10 +26,10 @@ from gateway.contracts.messages import Reply, ReplyKind, clipped, literal_text
 from gateway.contracts.ports import Clock
 from gateway.i18n import Words, sentence, words_for
 from gateway.limits import LINK_CODE_TTL_S, PAIRING_CODE_CHARS
-from gateway.retry import retry_until_available
 from gateway.scrub import Scrubber
 from gateway.store.accounts import LinkStore
 from gateway.store.export import PeopleStore
+from gateway.tasks import retry_until_available
 
 Changed = Callable[[], Awaitable[None]]
 """Told that persons have changed: a block of one end counts for all."""

@@ -28,8 +28,8 @@ from gateway.contracts.messages import CleanText
 from gateway.contracts.ports import Clock, QueueFigures
 from gateway.contracts.sessions import GrantRole, UsagePurpose
 from gateway.i18n import Words, sentence
-from gateway.retry import retry_until_available
 from gateway.store.usage import SpendingStore, UsageStore
+from gateway.tasks import retry_until_available
 
 # What people read about what they spend: that a limit is reached, that little is left, sums. Pure.
 

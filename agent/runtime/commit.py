@@ -4,7 +4,6 @@ A turn that fails says so in one plain sentence with a reference; the log has th
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -28,6 +27,7 @@ from gateway.contracts.subagents import Barrier
 from gateway.i18n import words_for
 from gateway.limits import REPLY_CHARS_MAX
 from gateway.scrub import Scrubber
+from gateway.tasks import BoundedDict
 from gateway.telemetry.metrics import ANSWER_SECONDS, QUEUE_SECONDS, TURNS, Tally
 from gateway.telemetry.spans import turn_spans
 from gateway.webhooks import WebhookEvents
@@ -214,7 +214,7 @@ async def count_turn(tally: Tally, finished: Finished) -> None:
 
 def naming_people(bus: Operator) -> AfterTurn:
     """Build the step after each turn that notes what its people call themselves, for the operator's lists."""
-    known: OrderedDict[SessionKey, str] = OrderedDict()
+    known: BoundedDict[SessionKey, str] = BoundedDict(NAMES_KNOWN_MAX)
 
     async def note(finished: Finished) -> None:
         said = finished.turn.batch.messages
@@ -228,8 +228,6 @@ def naming_people(bus: Operator) -> AfterTurn:
             _log.warning("names.not_noted", reason=str(error))
             return
         known.update(news)
-        while len(known) > NAMES_KNOWN_MAX:
-            known.popitem(last=False)
 
     return note
 

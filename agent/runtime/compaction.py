@@ -10,7 +10,6 @@ cut short or no shorter than what it replaces) ends the attempts."""
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 
@@ -31,6 +30,7 @@ from gateway.contracts.ports import Clock
 from gateway.contracts.sessions import Entry, EntryKind, Role, Session, UsagePurpose
 from gateway.scrub import Scrubber
 from gateway.store import Store
+from gateway.tasks import BoundedDict
 
 
 class NoSummary(Exception):
@@ -210,7 +210,7 @@ class Compactor:
         self._ladder = ladder
         self._store = store
         self._clock = clock
-        self._resting: OrderedDict[str, set[int]] = OrderedDict()
+        self._resting: BoundedDict[str, set[int]] = BoundedDict(limits.SUMMARY_RESTS_MAX)
         """The sessions whose summary was unusable, with the fences of the turns since."""
 
     async def compact(
@@ -252,8 +252,6 @@ class Compactor:
         except NoSummary as failure:
             if isinstance(failure, UnusableSummary):
                 self._resting[session_id] = {fence}
-            if len(self._resting) > limits.SUMMARY_RESTS_MAX:
-                self._resting.popitem(last=False)
             _log.warning("session.compaction_failed", session_id=session_id, reason=str(failure))
             return None
 

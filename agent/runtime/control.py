@@ -60,10 +60,10 @@ from gateway.contracts.ports import Clock, Verdict
 from gateway.contracts.sessions import GrantRole, Session
 from gateway.contracts.subagents import SubTask
 from gateway.i18n import Words, sentence, words_for
-from gateway.retry import retry_until_available
 from gateway.scrub import Scrubber
 from gateway.store import Store
 from gateway.store.subagents import TaskStore
+from gateway.tasks import retry_until_available
 
 # /approve and /deny, as words or by a button: who may answer, which answer counts, what everybody is told.
 #

@@ -29,9 +29,9 @@ from gateway.contracts.messages import Activity, CleanText, Draft, InboundMessag
 from gateway.contracts.ports import CancelKind, Claim, Clock
 from gateway.contracts.sessions import UNTITLED, Committed, TurnCommit, TurnStart
 from gateway.limits import RETRY_DELAYS_S, TURN_MESSAGES_MAX
-from gateway.retry import RetryPolicy, retry_until_available
 from gateway.scrub import Scrubber
 from gateway.store import Store
+from gateway.tasks import RetryPolicy, retry_until_available
 
 
 def first_batch(messages: Sequence[InboundMessage]) -> tuple[InboundMessage, ...]:

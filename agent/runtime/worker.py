@@ -24,9 +24,9 @@ from gateway.contracts.ids import turn_id_of
 from gateway.contracts.messages import Activity, Reply, ReplyKind
 from gateway.contracts.ports import Cancel, Claim, Clock, DeadMessage
 from gateway.limits import CLAIM_LANES_MAX, LEASE_TTL_S, SHUTDOWN_GRACE_S, TURN_ATTEMPTS_MAX, TURN_MESSAGES_MAX
-from gateway.retry import retry_until_available
 from gateway.scrub import Scrubber
 from gateway.store import Store
+from gateway.tasks import retry_until_available
 from gateway.webhooks import WebhookEvents
 
 # A message that was given up still gets an answer, and its conversation a note.

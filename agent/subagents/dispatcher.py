@@ -30,11 +30,11 @@ from gateway.contracts.ports import Clock, SpanSink
 from gateway.contracts.profiles import CHEAP
 from gateway.contracts.subagents import SubTask, TaskEnding, TaskMode, TaskState
 from gateway.limits import SUBAGENT_KEPT_CHARS_MAX
-from gateway.retry import RetryPolicy, retry_until_available
 from gateway.scrub import Scrubber
 from gateway.scrub.raw_text import head
 from gateway.store import Store
 from gateway.store.subagents import TaskStore
+from gateway.tasks import RetryPolicy, retry_until_available
 from gateway.telemetry.spans import subagent_span
 
 _log = structlog.get_logger(__name__)

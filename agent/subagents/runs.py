@@ -28,8 +28,8 @@ from gateway.contracts.sessions import Entry, Session, Usage, UsagePurpose
 from gateway.contracts.subagents import Doing, SubTask, WakeAddress
 from gateway.i18n import ENGLISH, Words
 from gateway.i18n.reasons import instead_of, refused
-from gateway.retry import RetryPolicy, retry_until_available
 from gateway.store.subagents import TaskStore
+from gateway.tasks import RetryPolicy, retry_until_available
 
 _log = structlog.get_logger(__name__)
 

@@ -11,7 +11,6 @@ finds a turn of another one goes on with its message."""
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from hashlib import blake2b
@@ -29,9 +28,9 @@ from gateway.contracts.messages import STATUS_PREFIX, CleanText, Reply, ReplyKin
 from gateway.contracts.ports import Clock
 from gateway.contracts.subagents import SubTask, TaskMode
 from gateway.i18n import words_for
-from gateway.retry import RetryPolicy, retry_until_available
 from gateway.scrub import Scrubber
 from gateway.store import Store
+from gateway.tasks import BoundedDict, RetryPolicy, retry_until_available
 
 _log = structlog.get_logger(__name__)
 
@@ -79,7 +78,9 @@ class StatusLines:
     gather_s: float = limits.STATUS_GATHER_S
     every_s: float = limits.STATUS_EVERY_S
     waits_after_s: float = limits.STATUS_WAITS_AFTER_S
-    _messages: OrderedDict[str, _Message] = field(init=False, default_factory=OrderedDict)
+    _messages: BoundedDict[str, _Message] = field(
+        init=False, default_factory=lambda: BoundedDict(limits.STATUS_TURNS_MAX)
+    )
 
     def started(self, task: SubTask, address: ReplyAddress | None, language: str, *, person: str = "") -> None:
         """Show a task that was ordered or runs: as queued first, and again when it runs. A sub-agent of a sub-agent has
@@ -105,10 +106,7 @@ class StatusLines:
     def _message(self, task: SubTask) -> _Message:
         outlives = f":{task.mode.value}" if task.mode is TaskMode.BACKGROUND else ""
         id_ = f"{STATUS_PREFIX}{task.turn_id}{outlives}"
-        message = self._messages.setdefault(id_, _Message(id_, task.turn_id, task.mode))
-        while len(self._messages) > limits.STATUS_TURNS_MAX:
-            self._messages.popitem(last=False)
-        return message
+        return self._messages.setdefault(id_, _Message(id_, task.turn_id, task.mode))
 
     def _opening(self, message: _Message, task: SubTask, address: ReplyAddress, language: str) -> Reply:
         """Build the reply without its text. The line of a task that outlives its turn does not belong to that turn."""

@@ -51,9 +51,9 @@ from gateway.contracts.ports import Clock
 from gateway.contracts.sessions import GrantRole
 from gateway.i18n import Sentence, Words, words_for
 from gateway.limits import QUESTION_MARGIN_S
-from gateway.retry import retry_until_available
 from gateway.scrub import Scrubber
 from gateway.store import Store
+from gateway.tasks import retry_until_available
 from gateway.webhooks import NOBODY_TOLD, WebhookEvents
 
 

@@ -7,7 +7,6 @@ secret belongs; what it destroys then is found out much later."""
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
@@ -25,6 +24,7 @@ from gateway.contracts.messages import SecretName, SecretUse
 from gateway.contracts.ports import Clock
 from gateway.scrub.known import LIKENESS, without_injected
 from gateway.scrub.vault import Seal, Unreadable
+from gateway.tasks import BoundedDict
 
 if TYPE_CHECKING:
     from gateway.store.audit import SecretAudit
@@ -127,7 +127,7 @@ class SecretInjector:
         self._uses = uses
         self._clock = clock
         self._origins = origins
-        self._lately: OrderedDict[SessionKey, tuple[float, dict[str, str]]] = OrderedDict()
+        self._lately: BoundedDict[SessionKey, tuple[float, dict[str, str]]] = BoundedDict(LENT_LANES_MAX)
 
     def lent_lately(self, key: SessionKey) -> InjectedSecrets:
         """Return the secrets that tools were recently given in this lane, so that later outputs can be
@@ -139,10 +139,7 @@ class SecretInjector:
 
     def _note(self, key: SessionKey, lent: InjectedSecrets) -> None:
         secrets = {**self.lent_lately(key).secrets, **lent.secrets}
-        self._lately.pop(key, None)
         self._lately[key] = (self._clock.monotonic_s() + LENT_KNOWN_S, secrets)
-        while len(self._lately) > LENT_LANES_MAX:
-            self._lately.popitem(last=False)
 
     @property
     def addresses(self) -> tuple[tuple[str, int], ...]:

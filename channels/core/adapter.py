@@ -7,16 +7,16 @@ An adapter owns its vendor's SDK. It gives normalized messages to an `InboundHan
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
 from channels.core.lease import while_holding
 from channels.core.message import Incoming, Retraction
-from channels.core.tasks import AdapterTasks
 from gateway.bus.access import Access
 from gateway.bus.answers import FetchedAnswers
 from gateway.bus.deliveries import Deliveries
@@ -28,6 +28,8 @@ from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import Choice, CleanText
 from gateway.contracts.ports import Clock, FetchedFile
 from gateway.i18n import Language, Words, sentence
+
+log = logging.getLogger(__name__)
 
 # Requests of a platform that calls us instead of being listened to: plain values and one Protocol.
 
@@ -451,6 +453,42 @@ class SupportsTyping(ChannelAdapter, Protocol):
 
 
 # What the connections to all platforms have in common, and their adapters.
+
+
+# Small tasks that nobody waits for, such as the answer to a press: held while they run, their failures logged.
+
+BACKGROUND_TASKS_MAX: Final = 256  # at once; each is a press of a button, and answers within seconds
+
+
+class AdapterTasks:
+    """The tasks of one adapter."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run it in the background; when there are too many tasks, not at all."""
+        if len(self._tasks) >= BACKGROUND_TASKS_MAX:
+            work.close()
+            log.warning("%s: too many errands at once, one is left undone", self._name)
+            return
+        task = asyncio.create_task(self._run(work), name=f"{self._name}-errand")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def end(self) -> None:
+        """Cancel what runs."""
+        tasks = tuple(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except Exception as error:  # noqa: BLE001 - named boundary, adapter callback: nobody waits for it
+            log.info("%s: an errand failed: %s", self._name, type(error).__name__)
 
 
 class PlatformConnection(ABC):

@@ -14,7 +14,6 @@ from typing import Final
 from channels.core import notices
 from channels.core.message import Addressing, Incoming
 from channels.core.sanitize import clean_name
-from channels.core.tasks import BoundedDict
 from gateway.bus.access import Access
 from gateway.bus.deliveries import Deliveries
 from gateway.bus.places import Places
@@ -27,6 +26,7 @@ from gateway.contracts.sessions import GrantRole
 from gateway.i18n import Words, words_for
 from gateway.limits import PAIRING_CODE_CHARS, PAIRING_PENDING_MAX, PAIRING_TTL_S, RATED_AUTHORS_MAX
 from gateway.scrub import Scrubber
+from gateway.tasks import BoundedDict
 
 log = logging.getLogger(__name__)
 

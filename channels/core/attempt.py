@@ -22,8 +22,7 @@ from channels.core.adapter import (
 )
 from channels.core.lease import LeaseValidity
 from channels.core.notices import WITHDRAWN
-from channels.core.rate_limit import Urgency, place_of, token_wishes
-from channels.core.tasks import BackoffTimer
+from channels.core.rate_limit import BackoffTimer, Urgency, place_of, token_wishes
 from gateway.bus.deliveries import Deliveries
 from gateway.bus.places import Places
 from gateway.config.channels import PlaceholderUse, UnknownSends

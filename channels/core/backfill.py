@@ -15,9 +15,9 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 from channels.core.adapter import IntakeOutcome, MessageHandler, QueueFull
 from channels.core.message import Incoming, Retraction
-from channels.core.tasks import Backoff, BoundedDict, first_to_end
 from gateway.bus.inbound import Inbound
 from gateway.contracts.errors import BusUnavailable
+from gateway.tasks import Backoff, BoundedDict, first_to_end
 
 log = logging.getLogger(__name__)
 

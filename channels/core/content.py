@@ -18,7 +18,7 @@ from channels.core.adapter import (
 )
 from channels.core.attempt import ChunkAttempt
 from channels.core.notices import WHOLE_ANSWER, WHOLE_QUESTION, file_not_sent
-from channels.core.tasks import BackoffTimer
+from channels.core.rate_limit import BackoffTimer
 from gateway.bus.files import Files
 from gateway.contracts.errors import FormatRefused, SendFailed
 from gateway.contracts.messages import CleanText, Reply, ReplyFile, ReplyKind

@@ -19,9 +19,17 @@ from channels.core.content import FileFetcher, ReplyContents, chunks_of
 from channels.core.lease import LeaseValidity, while_holding
 from channels.core.places import AddressResolver
 from channels.core.preview import SETTLE_DELAYS_S, PreviewAdopter
-from channels.core.rate_limit import DeliveryHealth, LaneLock, LaneLocks, Pacer
+from channels.core.rate_limit import (
+    BUS_RETRY_CAP_S,
+    BUS_RETRY_FIRST_S,
+    Abandoned,
+    BackoffTimer,
+    DeliveryHealth,
+    LaneLock,
+    LaneLocks,
+    Pacer,
+)
 from channels.core.status import Postponed, StatusDelivery, TitleDelivery
-from channels.core.tasks import Abandoned, Backoff, BackoffTimer, first_to_end, jittered
 from gateway.bus.deliveries import Deliveries
 from gateway.bus.files import Files
 from gateway.bus.places import Places
@@ -30,6 +38,7 @@ from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import DeliveryState, Reply, ReplyKind
 from gateway.contracts.ports import Clock, PendingReply
 from gateway.scrub import Scrubber
+from gateway.tasks import Backoff, first_to_end, jittered
 
 log = logging.getLogger(__name__)
 
@@ -290,8 +299,6 @@ class ReplyDelivery:
 TAKE_MAX: Final = 64  # replies asked for at once: enough to fill the lanes
 IN_HAND_MAX: Final = 1_000  # beyond this the stream is the better place to wait
 READ_WAIT_S: Final = 5.0
-BUS_RETRY_FIRST_S: Final = 0.2
-BUS_RETRY_CAP_S: Final = 5.0
 UNREADY_MAX_S: Final = 15.0  # a process without its platform lets another one deliver
 ARRIVE_WITHIN_S: Final = 5.0  # what such a process had begun; the next one asks what became of the rest
 READY_LOOK_S: Final = 1.0

@@ -15,7 +15,6 @@ from urllib.request import proxy_bypass
 import aiohttp
 
 from channels.core.adapter import SupportsDownloads
-from channels.core.tasks import Backoff
 from gateway.bus.files import Files
 from gateway.contracts.errors import BusUnavailable, DeliveryError, FileRefused, RateLimited, SendFailed
 from gateway.contracts.ports import FetchedFile, WantedAttachment
@@ -24,6 +23,7 @@ from gateway.limits import ATTACHMENT_BEAT_S, ATTACHMENT_FETCH_S, ATTACHMENTS_AT
 from gateway.scrub import Scrubber
 from gateway.scrub.raw_text import is_text
 from gateway.scrub.scrubber import without_secrets
+from gateway.tasks import Backoff
 
 log = logging.getLogger(__name__)
 

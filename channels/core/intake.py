@@ -22,7 +22,6 @@ from channels.core.admission import AdmissionControl, Judgement, RateOf, Rejecti
 from channels.core.message import Incoming, Retraction
 from channels.core.sanitize import OpenEndings, Sanitizer, fit
 from channels.core.secrets import SecretCapture
-from channels.core.tasks import BoundedDict
 from gateway import limits
 from gateway.bus.access import Access, Questions, Suggestions
 from gateway.bus.bus import RedisBus
@@ -45,6 +44,7 @@ from gateway.contracts.ports import Amendment, Clock, Verdict
 from gateway.packages import HookPoint
 from gateway.plugins import NO_HOOKS, HookEvent, Hooks
 from gateway.scrub import Scrubber
+from gateway.tasks import BoundedDict
 
 log = logging.getLogger(__name__)
 

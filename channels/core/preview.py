@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
@@ -26,8 +25,7 @@ from channels.core.content import rendered
 from channels.core.lease import LeaseValidity
 from channels.core.notices import STOP
 from channels.core.places import AddressResolver
-from channels.core.rate_limit import DeliveryHealth, LaneLock, LaneLocks, Pacer, Urgency
-from channels.core.tasks import Abandoned, Backoff, BackoffTimer, first_to_end, jittered
+from channels.core.rate_limit import Abandoned, BackoffTimer, DeliveryHealth, LaneLock, LaneLocks, Pacer, Urgency
 from channels.markdown.unfinished import as_if_closed
 from gateway.bus.deliveries import Deliveries
 from gateway.bus.places import Places
@@ -37,6 +35,7 @@ from gateway.contracts.messages import Activity, Choice, CleanText, Draft, Previ
 from gateway.contracts.ports import Beginning, Clock, SentMessages
 from gateway.i18n import words_for
 from gateway.scrub import Scrubber
+from gateway.tasks import Backoff, BoundedDict, first_to_end, jittered
 
 log = logging.getLogger(__name__)
 
@@ -428,17 +427,17 @@ class PreviewCleanup:
         self._adopter = PreviewAdopter(parts.adapter, parts.places, parts.backoff)
         self._is_coming = is_coming
         self._silent_for_s = silent_for_s
-        self._heard_s: OrderedDict[str, float] = OrderedDict()
+        self._heard_s: BoundedDict[str, float] = BoundedDict(TURNS_KEPT)
         """The last time each turn was heard of, -inf if that was its end."""
 
     def lives(self, turn_id: str) -> None:
         """Note that the turn was heard of. Late news does not bring back a turn that has ended."""
         if not self.is_ended(turn_id):
-            self._note(turn_id, _now_s())
+            self._heard_s[turn_id] = _now_s()
 
     def ended(self, turn_id: str) -> None:
         """Note that no answer of the turn will come."""
-        self._note(turn_id, _ENDED)
+        self._heard_s[turn_id] = _ENDED
 
     def is_ended(self, turn_id: str) -> bool:
         """Tell whether the turn was noted as ended."""
@@ -463,12 +462,6 @@ class PreviewCleanup:
         for row in await self._rows():
             if row.turn_id == turn_id:
                 await self._clear(row, is_ended=True)
-
-    def _note(self, turn_id: str, heard_s: float) -> None:
-        self._heard_s[turn_id] = heard_s
-        self._heard_s.move_to_end(turn_id)
-        while len(self._heard_s) > TURNS_KEPT:
-            self._heard_s.popitem(last=False)
 
     async def _rows(self) -> list[Preview]:
         if not self._parts.validity.is_sure:
@@ -557,7 +550,7 @@ class AnswerStreams:
         self._cleanup = PreviewCleanup(parts, self._is_coming)
         self._streams: dict[str, AnswerStream] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._over: OrderedDict[str, bool] = OrderedDict()
+        self._over: BoundedDict[str, bool] = BoundedDict(OVER_KEPT)
         """Replies that need no drafts any more, and whether they are there."""
 
     async def run(self) -> None:
@@ -586,7 +579,7 @@ class AnswerStreams:
 
     def coming(self, reply: Reply) -> None:
         """Note that the answer is here: its draft grows no more."""
-        self._is_over(reply.id, is_there=True)
+        self._over[reply.id] = True
         if stream := self._streams.get(reply.id):
             stream.end()
 
@@ -630,7 +623,7 @@ class AnswerStreams:
     async def _keep_up(self, stream: AnswerStream, reply_id: str) -> None:
         try:
             await stream.run()
-            self._is_over(reply_id, is_there=self._is_coming(reply_id))
+            self._over[reply_id] = self._is_coming(reply_id)
         except (errors.BusUnavailable, Abandoned) as error:  # the next draft goes on where this ended
             log.debug("%s: a draft is not shown: %s", self._name, error)
         except Exception:  # named boundary, supervisor child: a draft is never worth a failure
@@ -640,11 +633,6 @@ class AnswerStreams:
 
     def _is_coming(self, reply_id: str) -> bool:
         return self._over.get(reply_id, False)
-
-    def _is_over(self, reply_id: str, *, is_there: bool) -> None:
-        self._over[reply_id] = is_there
-        while len(self._over) > OVER_KEPT:
-            self._over.popitem(last=False)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work, name=f"{self._name}-draft")

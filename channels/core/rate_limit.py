@@ -7,20 +7,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final
+from typing import Final, TypeVar
 from weakref import WeakValueDictionary
 
 from channels.core.adapter import ChannelAdapter, SendBudget, StreamCadence, SupportsMoves, SupportsPlaceholders
-from channels.core.tasks import BackoffTimer
 from gateway.bus.deliveries import Deliveries
 from gateway.bus.places import Places
 from gateway.contracts.errors import AddressDead, AddressMoved, DeliveryError, OutcomeUnknown, RateLimited
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.ports import TokenWish
 from gateway.scrub import Scrubber
+from gateway.tasks import RetryPolicy, retry_until_available
 
 log = logging.getLogger(__name__)
 
@@ -167,3 +167,54 @@ class DeliveryHealth:
     async def _pause(self, address: ReplyAddress, for_s: float, *, is_global: bool) -> None:
         budgets = self._adapter.budgets(address)
         await self._backoff.with_bus(lambda: self._pacer.pause(budgets[-1:] if is_global else budgets, for_s=for_s))
+
+
+# Waits that end when the process stops: for a retry, for a rate limit, for the bus.
+
+BUS_RETRY_FIRST_S: Final = 0.2
+BUS_RETRY_CAP_S: Final = 5.0
+
+_POLICY: Final = RetryPolicy(pauses_s=(BUS_RETRY_FIRST_S, 0.4, 0.8, 1.6, 3.2, BUS_RETRY_CAP_S))
+_T = TypeVar("_T")
+
+
+class Abandoned(Exception):
+    """The process is stopping while this reply waits; the stream still has it."""
+
+
+class BackoffTimer:
+    """The waits of one channel's deliveries. `scale` shortens back-offs for tests, never what a platform asked for."""
+
+    def __init__(self, *, scale: float = 1.0) -> None:
+        self._scale = scale
+        self._stopping = asyncio.Event()
+
+    def end(self) -> None:
+        """Raise `Abandoned` from now on instead of any wait."""
+        self._stopping.set()
+
+    def chosen_s(self, delay_s: float) -> float:
+        """Scale a wait by our own choice: tests shorten it."""
+        return delay_s * self._scale
+
+    async def back_off(self, delay_s: float) -> None:
+        """Wait by our own choice."""
+        await self.wait(self.chosen_s(delay_s))
+
+    async def wait(self, delay_s: float) -> None:
+        """Sleep unless the process stops first."""
+        if delay_s <= 0:
+            return
+        if self._stopping.is_set():
+            raise Abandoned
+        try:
+            async with asyncio.timeout(delay_s):  # wait_for may swallow a cancellation before Python 3.12
+                await self._stopping.wait()
+        except TimeoutError:
+            return
+        raise Abandoned
+
+    async def with_bus(self, call: Callable[[], Awaitable[_T]]) -> _T:
+        """Make a call to the bus and wait for the bus as long as it takes: nothing may be sent that the ledger does not
+        know."""
+        return await retry_until_available(call, _POLICY, wait=self.wait)

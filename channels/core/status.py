@@ -15,8 +15,7 @@ from channels.core.adapter import ChannelAdapter, Nameable, SupportsNames
 from channels.core.attempt import RETRY_DELAYS_S, ChunkSender, DeliveryEntry, NoSpareBudget, TakenOver
 from channels.core.content import chunks_of
 from channels.core.places import AddressResolver
-from channels.core.rate_limit import DeliveryHealth, Urgency, place_of, token_wishes
-from channels.core.tasks import Abandoned, BackoffTimer
+from channels.core.rate_limit import Abandoned, BackoffTimer, DeliveryHealth, Urgency, place_of, token_wishes
 from gateway.bus.deliveries import Deliveries
 from gateway.bus.places import Places
 from gateway.contracts import errors

@@ -13,7 +13,6 @@ import discord
 from channels.core import adapter
 from channels.core.downloads import ELSEWHERE, GONE, NOT_FOR_US, belongs_to, download, is_on
 from channels.core.message import target_fields, text
-from channels.core.tasks import BoundedDict
 from channels.discord import limits, sending
 from channels.discord.client import DiscordEndpoint
 from channels.discord.connection import GATEWAY_TIMEOUTS, DiscordConnection, GatewayTimeouts
@@ -29,6 +28,7 @@ from gateway.contracts.messages import CleanText
 from gateway.contracts.ports import FetchedFile
 from gateway.contracts.sessions import GrantRole
 from gateway.i18n import Language, about_in, argument_in
+from gateway.tasks import BoundedDict
 
 # The application commands of a bot: what is to be registered, and whether what is registered says the same. Pure.
 

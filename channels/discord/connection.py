@@ -15,11 +15,10 @@ from typing import Any, Final
 import aiohttp
 import discord
 
-from channels.core.adapter import CONNECTED, AdapterDeps, InboundHandler, PlatformConnection
+from channels.core.adapter import CONNECTED, AdapterDeps, AdapterTasks, InboundHandler, PlatformConnection
 from channels.core.backfill import LAST_WORD_S, Listener, RawMessage, ReadCursors
 from channels.core.message import Addressing, Ignored, Incoming, Retraction
 from channels.core.places import JoinedThreads, ThreadContextLoader
-from channels.core.tasks import AdapterTasks, Backoff, first_to_end
 from channels.discord import limits
 from channels.discord.client import (
     IDENTIFY_EVERY_S,
@@ -42,7 +41,7 @@ from channels.discord.normalize import DiscordDeletion, DiscordIdentity, Discord
 from channels.discord.sending import ThreadOpener
 from gateway.contracts.errors import BusUnavailable, CredentialsRejected
 from gateway.limits import POLLER_LEASE_TTL_S
-from gateway.retry import cancel_reliably
+from gateway.tasks import Backoff, cancel_reliably, first_to_end
 
 log = logging.getLogger(__name__)
 

@@ -16,12 +16,12 @@ import discord
 
 from channels.core.backfill import HistoryUnavailable, MessageOrder, ReadCursors
 from channels.core.message import Incoming, Raw, RawQuote, mapping
-from channels.core.tasks import BoundedDict
 from channels.discord import limits
 from channels.discord.client import GatewayClient
 from channels.discord.events import DIRECT, THREADS, lift
 from channels.discord.normalize import said
 from gateway.contracts.ports import Clock
+from gateway.tasks import BoundedDict
 
 log = logging.getLogger(__name__)
 

@@ -25,9 +25,15 @@ from discord.ui import Button, View
 from discord.webhook.async_ import AsyncWebhookAdapter, async_context
 
 from channels.core import notices
-from channels.core.adapter import CallSignature, InboundHandler, WebhookAnswer, WebhookCall, unavailable_answer
+from channels.core.adapter import (
+    AdapterTasks,
+    CallSignature,
+    InboundHandler,
+    WebhookAnswer,
+    WebhookCall,
+    unavailable_answer,
+)
 from channels.core.message import Ignored, Incoming, Raw, mapping
-from channels.core.tasks import AdapterTasks
 from channels.discord import limits, normalize
 from channels.discord.events import roles_of, whole
 from channels.discord.render import render

@@ -15,7 +15,6 @@ from discord.ui import View
 from channels.core.adapter import MARKS
 from channels.core.attempt import AGAIN
 from channels.core.message import Raw, mapping, text
-from channels.core.tasks import BoundedDict
 from channels.discord import limits
 from channels.discord.history import snowflake_at
 from channels.discord.interactions import ORIGINAL, InteractionTokens, change, hook_of, view_of
@@ -25,6 +24,7 @@ from channels.markdown.chunk import clipped
 from gateway.contracts.errors import SendFailed, Untraceable
 from gateway.contracts.messages import CleanText
 from gateway.contracts.ports import Clock
+from gateway.tasks import BoundedDict
 
 log = logging.getLogger(__name__)
 

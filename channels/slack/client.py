@@ -33,7 +33,6 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from channels.core.adapter import CONNECTED, CallSignature, WebhookAnswer, WebhookCall, unavailable_answer
 from channels.core.message import Raw, text
-from channels.core.tasks import Backoff, BoundedDict, first_to_end
 from channels.slack import limits
 from channels.slack.errors import asked_to_wait_s, or_rejected
 from channels.slack.normalize import SlackIdentity
@@ -41,6 +40,7 @@ from channels.slack.render import Block
 from gateway.contracts.errors import CredentialsRejected
 from gateway.contracts.ports import Clock
 from gateway.limits import POLLER_LEASE_TTL_S
+from gateway.tasks import Backoff, BoundedDict, first_to_end
 
 log = logging.getLogger(__name__)
 

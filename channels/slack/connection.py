@@ -17,12 +17,11 @@ from slack_bolt.app.async_app import AsyncApp
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from channels.core.adapter import AdapterDeps, InboundHandler, PlatformConnection
+from channels.core.adapter import AdapterDeps, AdapterTasks, InboundHandler, PlatformConnection
 from channels.core.backfill import Listener, RawMessage, ReadCursors
 from channels.core.downloads import goes_direct
 from channels.core.message import Ignored, Incoming, Raw, RawQuote, Retraction, mapping, text
 from channels.core.places import JoinedThreads, ThreadContextLoader
-from channels.core.tasks import AdapterTasks, Backoff, first_to_end
 from channels.slack import limits, normalize
 from channels.slack.client import EventsWebhook, Hear, SlackSockets, SocketTimeouts, bolt_app, sdk_log
 from channels.slack.content import mentioned, people_in, said_in
@@ -32,6 +31,7 @@ from channels.slack.render import Block, option, render
 from channels.slack.sending import ResponseUrls, respond
 from channels.slack.workspace import ChannelMoves, SlackPeople
 from gateway.contracts.errors import CredentialsRejected
+from gateway.tasks import Backoff, first_to_end
 
 log = logging.getLogger(__name__)
 

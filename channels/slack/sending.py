@@ -18,7 +18,6 @@ from slack_sdk.webhook.async_client import AsyncWebhookClient
 from channels.core.adapter import StreamCadence
 from channels.core.downloads import goes_direct
 from channels.core.message import Raw, mapping, text
-from channels.core.tasks import BoundedDict
 from channels.slack import limits
 from channels.slack.client import sdk_log
 from channels.slack.errors import (
@@ -38,6 +37,7 @@ from channels.slack.render import SlackChunk, blocks_of, continuation, has_link,
 from gateway.bus.places import Places
 from gateway.contracts import errors
 from gateway.contracts.ports import Clock
+from gateway.tasks import BoundedDict
 
 log = logging.getLogger(__name__)
 

@@ -14,11 +14,11 @@ from typing import Final
 from slack_sdk.web.async_client import AsyncWebClient
 
 from channels.core.message import Migrated, Raw, mapping, text
-from channels.core.tasks import BoundedDict
 from channels.slack import limits
 from channels.slack.errors import api_word
 from gateway.bus.places import Places
 from gateway.contracts.ports import Clock
+from gateway.tasks import BoundedDict
 
 log = logging.getLogger(__name__)
 

@@ -19,8 +19,8 @@ from telegram import Bot, WebhookInfo
 from telegram.error import BadRequest, Conflict, InvalidToken, RetryAfter, TelegramError
 
 from channels.core import adapter
+from channels.core.adapter import AdapterTasks
 from channels.core.message import Ignored, Incoming, Migrated
-from channels.core.tasks import AdapterTasks, Backoff
 from channels.telegram import limits
 from channels.telegram.client import TelegramEndpoint, call
 from channels.telegram.errors import REJECTED, seconds, wait_s
@@ -33,6 +33,7 @@ from gateway.contracts.errors import BusUnavailable, CredentialsRejected
 from gateway.contracts.messages import CleanText, literal_text
 from gateway.contracts.ports import Clock, Position
 from gateway.limits import POLLER_LEASE_TTL_S
+from gateway.tasks import Backoff
 
 log = logging.getLogger(__name__)
 

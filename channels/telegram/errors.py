@@ -19,10 +19,10 @@ from telegram.error import (
     TimedOut,
 )
 
-from channels.core.tasks import Backoff
 from channels.telegram.client import NotConnected
 from gateway.contracts import errors
 from gateway.contracts.ids import ReplyAddress
+from gateway.tasks import Backoff
 
 _GONE: Final = (
     "chat not found", "user not found", "peer_id_invalid", "group chat was deactivated", "user is deactivated",

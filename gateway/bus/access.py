@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from itertools import count, takewhile
@@ -30,6 +29,7 @@ from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, ControlRequest, InboundMessage, PutQuestion, QuestionState, Reply
 from gateway.contracts.sessions import Grant
 from gateway.limits import BUS_WAIT_MAX_S, PROJECTION_STAGED_S, SUGGESTIONS_TTL_S, VIEWS_KEPT
+from gateway.tasks import BoundedDict
 
 _CHUNK: Final = 1000  # fields per command of a projection
 _OPEN: Final = b"open"
@@ -183,7 +183,7 @@ class _KeptViews:
 
     def __init__(self) -> None:
         self._shown: access.ShownAccess | None = None
-        self._views: OrderedDict[tuple[SessionKey, ...], access.AccessView] = OrderedDict()
+        self._views: BoundedDict[tuple[SessionKey, ...], access.AccessView] = BoundedDict(VIEWS_KEPT)
 
     def find(self, owner: SessionKey, places: Sequence[SessionKey]) -> access.AccessView | None:
         """Return the view of a user and these places."""
@@ -195,8 +195,6 @@ class _KeptViews:
             self._views.clear()
             self._shown = view.shown
         self._views[(owner, *places)] = view
-        if len(self._views) > VIEWS_KEPT:
-            self._views.popitem(last=False)
 
 
 class Questions:

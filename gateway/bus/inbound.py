@@ -15,7 +15,7 @@ from gateway.contracts.envelope import decode_as, inbound_prefix
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import ControlKind, ControlRequest, InboundMessage, Reply
 from gateway.contracts.ports import Admission, Amendment, Position, Verdict
-from gateway.retry import RetryPolicy, retry_until_available
+from gateway.tasks import RetryPolicy, retry_until_available
 
 _VERDICTS: Final = {
     1: Verdict.ACCEPTED,

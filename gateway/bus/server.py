@@ -35,7 +35,7 @@ from redis.retry import Retry as BlockingRetry
 from gateway.bus.scripts import Command, all_scripts
 from gateway.contracts.errors import ConfigError
 from gateway.limits import BUS_CONNECT_TIMEOUT_S, BUS_WAIT_MAX_S, COMMAND_TIMEOUT_S, DISCOVERY_TIMEOUT_S
-from gateway.retry import cancel_reliably
+from gateway.tasks import cancel_reliably
 
 _PORT: Final = 6379
 _SENTINEL_PORT: Final = 26379

@@ -18,7 +18,7 @@ from redis.exceptions import TimeoutError as RedisTimeout
 
 from gateway.bus.client import Pool
 from gateway.limits import BELL_SAFETY_S, COMMAND_TIMEOUT_S
-from gateway.retry import cancel_reliably
+from gateway.tasks import cancel_reliably
 
 _NEVER: Final = float("-inf")
 _PAUSE_S: Final = 0.2  # between attempts to subscribe again

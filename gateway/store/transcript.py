@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import threading
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -52,6 +51,7 @@ from gateway.store.memory import recollected
 from gateway.store.schedules import zone_of
 from gateway.store.sessions import Growth, count_fewer, forget_count, grow, retitle_untitled
 from gateway.store.tables import entries, lanes, todos
+from gateway.tasks import BoundedDict
 
 _IS_COMPACTION: Final = entries.c.kind == EntryKind.COMPACTION.value
 _OF_SESSION: Final = entries.c.session_id == bindparam("s")
@@ -106,7 +106,7 @@ class Histories:
     runs may still be told anew or undone with its transaction: they are among the newest, which are always read."""
 
     def __init__(self) -> None:
-        self._parts: OrderedDict[str, tuple[Entry, ...]] = OrderedDict()
+        self._parts: BoundedDict[str, tuple[Entry, ...]] = BoundedDict(HISTORIES_KEPT)
         self._lock = threading.Lock()
 
     def unchanged(self, connection: Connection, session_id: str, *, from_seq: int) -> tuple[Entry, ...]:
@@ -128,9 +128,6 @@ class Histories:
             return
         with self._lock:
             self._parts[session_id] = part[:-NEWEST_ENTRIES]
-            self._parts.move_to_end(session_id)
-            if len(self._parts) > HISTORIES_KEPT:
-                self._parts.popitem(last=False)
 
 
 def newest_of_view(

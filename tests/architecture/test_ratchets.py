@@ -22,9 +22,9 @@ from tests.architecture.code_stats import (
 )
 
 LIMITS: Final = {
-    "files": 369,
-    "lines": 101_545,
-    "one_importer": 17.3,
+    "files": 367,
+    "lines": 101_456,
+    "one_importer": 17.2,
     "duplicate_classes": 0,
     "no_verb": 2.8,
     "forwarders": 66,

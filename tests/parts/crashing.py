@@ -40,7 +40,7 @@ WATCHED: Final = {
     "agent": (
         "agent.runtime.worker",
         "agent.runtime.run",
-        "gateway.retry",
+        "gateway.tasks",
         "agent.runtime.relay",
         "agent.runtime.control",
         "agent.concurrency",
@@ -51,7 +51,8 @@ WATCHED: Final = {
     "channels": (
         "channels.core.delivery",
         "channels.core.attempt",
-        "channels.core.tasks",
+        "channels.core.rate_limit",
+        "gateway.tasks",
         "channels.core.preview",
         "channels.core.places",
         "channels.core.intake",

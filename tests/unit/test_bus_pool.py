@@ -11,7 +11,7 @@ from redis.exceptions import MovedError
 
 from gateway.bus.client import translated
 from gateway.contracts.errors import BusUnavailable, ConfigError
-from gateway.retry import cancel_reliably
+from gateway.tasks import cancel_reliably
 
 
 async def forgetful() -> str:

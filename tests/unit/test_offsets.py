@@ -10,9 +10,8 @@ import pytest
 from telegram import Bot
 from telegram.request import RequestData
 
-from channels.core.adapter import IntakeOutcome, QueueFull
+from channels.core.adapter import AdapterTasks, IntakeOutcome, QueueFull
 from channels.core.message import Incoming
-from channels.core.tasks import AdapterTasks
 from channels.telegram.connection import GOOD_FOR_MS, Offset, Poller, TelegramPresses, UpdateRouter
 from channels.telegram.normalize import TelegramIdentity
 from gateway.bus.inbound import Inbound

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
 
-from channels.core.typing import ENDED_KEPT, SHOWN_MAX, STATUS, TypingIndicators
+from channels.core.runtime import ENDED_KEPT, SHOWN_MAX, STATUS, TypingIndicators
 from gateway.clock import SystemClock
 from gateway.contracts.errors import AddressDead
 from gateway.contracts.ids import ReplyAddress, SessionKey

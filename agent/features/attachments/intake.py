@@ -58,9 +58,9 @@ from gateway.contracts.messages import (
 from gateway.contracts.ports import Clock
 from gateway.contracts.sessions import Role, Session, Usage, UsagePurpose
 from gateway.i18n import ENGLISH, words_for
-from gateway.retry import retry_until_available
 from gateway.scrub import Scrubber
 from gateway.store import Store
+from gateway.tasks import retry_until_available
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,6 @@ import aiohttp
 
 from channels.core.adapter import CONNECTED, InboundHandler, SendBudget
 from channels.core.message import Incoming, Raw, integer, mapping, mappings, text
-from channels.core.tasks import Backoff
 from gateway.bus.inbound import Inbound
 from gateway.contracts.errors import (
     AddressDead,
@@ -30,6 +29,7 @@ from gateway.contracts.errors import (
 )
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import CleanText
+from gateway.tasks import Backoff
 from trivet_matrix.address import MatrixTarget, key_part, make_target, parse_target
 from trivet_matrix.normalize import MatrixIdentity, normalize
 from trivet_matrix.render import MatrixChunk, render, under

@@ -34,10 +34,10 @@ from gateway.ops.admin.health import SettingView
 from gateway.ops.admin.sessions import take_replies
 from gateway.preflight import listen, said_by_agent
 from gateway.process import INHERITED, MIGRATE, end_loading, guard_streams, report_ready, run_to_exit, stop_event
-from gateway.retry import RetryPolicy, retry_until_available
 from gateway.scrub import Scrubber
 from gateway.scrub.vault import scrubber_of
 from gateway.store import Store, open_store
+from gateway.tasks import RetryPolicy, retry_until_available
 from gateway.telemetry.logs import configure_logs, send_lines
 from gateway.upgrade import bring_up_to_date
 

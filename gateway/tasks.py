@@ -1,5 +1,5 @@
-"""Calls that are made until they are answered, for what may not be left half done: bus or store may be away; and calls
-that end when they are cancelled, whatever a library makes of it."""
+"""Waits between two tries, calls that are made until they are answered or that end when they are cancelled, and a
+memory that does not grow."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import asyncio
 import math
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import structlog
 
@@ -17,6 +18,40 @@ from gateway.contracts.errors import BusUnavailable, StoreUnavailable
 
 _log = structlog.get_logger(__name__)
 _T = TypeVar("_T")
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+
+
+class Backoff:
+    """Delays `first_s`, twice that, … up to `cap_s`, each between half and all of its size."""
+
+    def __init__(self, first_s: float, cap_s: float) -> None:
+        self._first_s = first_s
+        self._cap_s = cap_s
+        self._tries = 0
+
+    @property
+    def tries(self) -> int:
+        """Count the delays handed out since the last reset."""
+        return self._tries
+
+    def reset(self) -> None:
+        """Begin anew after a try that went well."""
+        self._tries = 0
+
+    def next_s(self) -> float:
+        """Return the seconds to wait before the next try."""
+        whole_s = min(self._cap_s, self._first_s * 2.0 ** min(self._tries, 32))
+        self._tries += 1
+        return jittered(whole_s)
+
+
+def jittered(delay_s: float) -> float:
+    """Return a time between half and all of `delay_s`."""
+    return delay_s * (0.5 + 0.5 * random.random())
+
+
+# What may not be left half done while bus or store are away.
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +66,7 @@ class RetryPolicy:
 
     def pause_s(self, attempt: int) -> float:
         """Return how long to wait after the try number `attempt`, counted from 0."""
-        return self.pauses_s[min(attempt, len(self.pauses_s) - 1)] * random.uniform(0.5, 1.0)
+        return jittered(self.pauses_s[min(attempt, len(self.pauses_s) - 1)])
 
 
 FOR_EVER: Final = RetryPolicy()
@@ -79,3 +114,30 @@ async def cancel_reliably(call: Awaitable[_T]) -> _T:
         if not calling.cancelled():
             calling.exception()  # looked at, or asyncio would complain that nobody did
         raise
+
+
+async def first_to_end(*works: Coroutine[Any, Any, None]) -> None:
+    """Run all until one ends, or fails and raises; then cancel the others and wait for them."""
+    tasks = [asyncio.create_task(work) for work in works]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class BoundedDict(OrderedDict[_K, _V]):
+    """The `most` entries that were set last, the newest at the end: what a process remembers of people and places."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+
+    def __setitem__(self, key: _K, value: _V) -> None:
+        super().__setitem__(key, value)
+        self.move_to_end(key)
+        if len(self) > self._most:
+            self.popitem(last=False)
