@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gateway.scrub.scrubber import Scrubbed, Scrubber, StreamScrubber, findings, removed_secrets, report, scrub
+    from gateway.scrub.scrubber import Scrubbed, Scrubber, StreamScrubber, findings, removed_secrets, scrub
 else:
 
     def __getattr__(name: str) -> object:
@@ -21,4 +21,4 @@ else:
         return getattr(import_module("gateway.scrub.scrubber"), name)
 
 
-__all__ = ["Scrubbed", "Scrubber", "StreamScrubber", "findings", "removed_secrets", "report", "scrub"]
+__all__ = ["Scrubbed", "Scrubber", "StreamScrubber", "findings", "removed_secrets", "scrub"]

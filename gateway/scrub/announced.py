@@ -88,7 +88,7 @@ SCHEME_AND_VALUE: Final = re.compile(r"[A-Za-z-]{3,16} (?:token=)?(?=\S+\Z)")
 NAME_AND_VALUE: Final = re.compile(r"[^/:|]{1,64}[/:|](?!/)")
 
 BARE_KEY: Final = re.compile(
-    r"(?=[a-z0-9]*[A-Z])(?=[A-Z0-9]*[a-z])(?=(?:[A-Za-z]*[0-9]){2})[A-Za-z0-9]{24,}[\"'`.,;:!?)]*(?=\s|\Z)", re.ASCII
+    r"(?=[a-z0-9]*[A-Z])(?=[A-Z0-9]*[a-z])(?=(?:[A-Za-z]*[0-9]){2})[A-Za-z0-9]{24,}[\"'`.,;:!?)]*\Z", re.ASCII
 )
 """`the key 4fT…`: nothing says that it is one but itself."""
 
@@ -458,10 +458,11 @@ class AnnouncedValue(State):
             return StepResult(at, is_over=True)
         if self._must_be_quoted and not self._quote:
             return StepResult(at, is_over=True)
+        unit = unit_end(text, at, min(end, at + VALUE_CHARS_MAX))
         if self._needs_sign and self._bond < Bond.SAID:
             if self._family is KeywordFamily.PERSONAL:
                 self._bond = Bond.LOOSE
-            elif self._bond is not Bond.ADJACENT or not BARE_KEY.match(text, at, end):
+            elif self._bond is not Bond.ADJACENT or not BARE_KEY.match(text, at, unit):
                 return StepResult(at, is_over=True)
         if not self._word.is_spaced and at == self._begun_at:
             self._say()
@@ -471,7 +472,7 @@ class AnnouncedValue(State):
                 return quoted
         if (name := NEXT_NAME.match(text, at, end)) and is_announcing(name.group().lower()):
             return StepResult(at, is_over=True)
-        bare = _BARE_VALUE.match(text, at, unit_end(text, at, min(end, at + VALUE_CHARS_MAX)))
+        bare = _BARE_VALUE.match(text, at, unit)
         whole = bare.end() if bare else at
         if placeholder := PLACEHOLDER.search(text, at, whole):
             return StepResult(placeholder.end(), is_over=True)

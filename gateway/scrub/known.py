@@ -468,8 +468,6 @@ class MetInChat:
 
     def add(self, value: str, rule: str) -> None:
         """Remember a value that `rule` found, in the spellings that can be told from their neighbours."""
-        if not is_worth_meeting(value):
-            return
         encoded = base64.b64encode(value.encode()).decode().rstrip("=")
         until_s = self._now_s() + MET_SECRETS_TTL_S
         for form in {*_spelled_again(value), encoded, encoded.translate(_TO_URL)}:

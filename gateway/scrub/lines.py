@@ -22,7 +22,7 @@ from gateway.scrub.judge import Bond, is_pass_phrase, is_secret
 from gateway.scrub.known import PLACEHOLDER
 from gateway.scrub.rules import CHECKS, Check, SecretSpan
 from gateway.scrub.states import State, StepResult
-from gateway.scrub.words import Announcement, KeywordFamily, family_of_name
+from gateway.scrub.words import Announcement, KeywordFamily, backwards, family_of_name
 
 # Seed phrases: twelve to twenty-four words of one list of BIP-39, which nobody says in a row by chance.
 #
@@ -261,8 +261,7 @@ class RuledLines(State):
         if not self._cuts:
             return StepResult(at, is_over=True)
         self.interrupted = None
-        cut = self._cuts.pop(0)
-        return StepResult(cut.end, cut=cut, is_over=not self._cuts)
+        return self.step(text, at, end, is_last=is_last)
 
     def _matches(self, text: str, at: int, stop: int) -> bool:
         """Read one line; tell whether the next may belong to the rule."""
@@ -331,17 +330,16 @@ def open_anchor(text: str, start: int, border: int) -> int:
     """Return where in `text[start:border]` an anchor of several words begins that goes on behind `border`; else
     `border`."""
     beginnings, chars_max = _beginnings()
-    tail = text[max(start, border - chars_max) : border].lower()
-    if tail[-1:].isspace() and tail.endswith(beginnings):
-        return border - max(len(each) for each in beginnings if tail.endswith(each))
-    return border
+    beginning = beginnings.match(text[max(start, border - chars_max) : border].lower()[::-1])
+    return border - beginning.end() if beginning else border
 
 
 @cache
-def _beginnings() -> tuple[tuple[str, ...], int]:
-    """Return what stands before a space in an anchor, the space included, and how long the longest is."""
+def _beginnings() -> tuple[re.Pattern[str], int]:
+    """Return what stands before a space in an anchor, the space included, to be read from its end, and how long the
+    longest is."""
     found = {anchor[: at + 1] for anchor in line_rules() for at, char in enumerate(anchor[:-1]) if char.isspace()}
-    return tuple(found), max(map(len, found))
+    return backwards(found), max(map(len, found))
 
 
 @cache
@@ -397,12 +395,14 @@ _HEAD: Final = re.compile(r"[^\W\d_](?:[^\W\d]|[ _/-](?! )){0,31}")
 """The head of a column: a name of a few words."""
 
 _AT_EDGE: Final = re.compile(r"[\"'`*]{0,3}[ \t]{0,40}(?:\r?\n|[|,;\t]|(?<= ) )")
+_MAY_END_CELL: Final = re.compile(r"(?=[ \t\r|,;\"'`*])[\"'`*]{0,3}+ ?+(?:[\s|,;\"'`*]|\Z)")
+"""What may become an edge when more of the text is there."""
+
 _HEAD_REST: Final = re.compile(r"(?:[^\W\d]|[-/ \t|,;\"'`*\r])*\n?")
 """What follows on the line of a header; any other character says that this is none."""
 
 _RULE_LINE: Final = re.compile(r"[\s|:=+-]*\Z")
 _AROUND_CELL: Final = " \t\r\"'`*"
-_BEHIND_HEAD: Final = frozenset(" \t\r\n|,;\"'`*")
 _BETWEEN_CELLS: Final = tuple(map(re.compile, (r"\|", r"\t", ";", ",", r"[ \t]{2,}")))
 """Signs that part the cells, those first that are no part of a text."""
 
@@ -512,30 +512,32 @@ class TableColumn(State):
 def may_be_head(word: Announcement, text: str) -> bool:
     """Tell whether the word is followed by the end of a cell, or by what leads to it; at the end of its line, whether
     there is a cell before it."""
-    following = text[word.end : word.end + 1]
-    if following != "\n":
-        return word.family in _OF_COLUMNS and following in _BEHIND_HEAD
-    line = text.rfind("\n", max(0, word.end - _LOOK_BACK_CHARS), word.end) + 1
-    return word.family in _OF_COLUMNS and any(sign in text[line : word.start] for sign in ("|", "\t", ";", ",", "  "))
+    if word.family not in _OF_COLUMNS or text.startswith("\n", word.end):
+        return word.family in _OF_COLUMNS and follows_cell(text, word.start)
+    return _MAY_END_CELL.match(text, word.end) is not None
+
+
+def follows_cell(text: str, at: int) -> bool:
+    """Tell whether a sign that parts the cells of a table stands before `at` on its line."""
+    begins = max(0, at - _LOOK_BACK_CHARS)
+    line = text[text.rfind("\n", begins, at) + 1 or begins : at]
+    return any(sign in line for sign in ("|", "\t", ";", ",", "  "))
 
 
 def _cells_of(text: str, start: int, end: int, between: re.Pattern[str]) -> list[tuple[int, int]]:
     """Return the cells of one line without the space around them."""
-    while start < end and text[start] in " \t|":
-        start += 1
-    while end > start and text[end - 1] in " \t\r|":
-        end -= 1
+    start, end = _without(" \t\r|", text, start, end)
     parts: list[tuple[int, int]] = []
     for sign in between.finditer(text, start, end):
         parts.append((start, sign.start()))
         start = sign.end()
     parts.append((start, end))
-    return [_bare(text, begin, stop) for begin, stop in parts]
+    return [_without(_AROUND_CELL, text, *part) for part in parts]
 
 
-def _bare(text: str, start: int, end: int) -> tuple[int, int]:
-    while start < end and text[start] in _AROUND_CELL:
+def _without(around: str, text: str, start: int, end: int) -> tuple[int, int]:
+    while start < end and text[start] in around:
         start += 1
-    while end > start and text[end - 1] in _AROUND_CELL:
+    while end > start and text[end - 1] in around:
         end -= 1
     return start, end

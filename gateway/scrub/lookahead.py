@@ -5,16 +5,16 @@ One search finds the landmarks (lookahead.py); only around them is looked at mor
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from operator import itemgetter
 from typing import Final, NamedTuple
 
 from gateway.scrub.announced import REACH_CHARS
 from gateway.scrub.known import KnownValues, united
-from gateway.scrub.lines import LineRule, line_rules, rule_at, seed_phrases
+from gateway.scrub.lines import LineRule, follows_cell, line_rules, rule_at, seed_phrases
 from gateway.scrub.openings import BETWEEN_WORDS, SECOND_WORD
-from gateway.scrub.rules import SecretRule, SecretSpan, Site, finder, rule_book
+from gateway.scrub.rules import UNSPOKEN, SecretRule, SecretSpan, Site, finder, rule_book
 from gateway.scrub.states import BEGIN, Candidate, candidates
 from gateway.scrub.view import CONTEXT_CHARS, ENCODED_CHARS_MIN, encoded_runs, encoded_texts
 from gateway.scrub.words import (
@@ -93,16 +93,11 @@ class AnchorFinder:
                 blocks.append(at)
             if is_line:
                 lines.append((at, stop))
-            anchor = text[at:stop] if is_loose else ""
-            for spelling in spellings:
-                if text.startswith(spelling, at):
-                    anchor = spelling
-                    break
-            if anchor:
+            anchor = text[at:stop]
+            if is_loose or anchor in spellings:
                 if anchors and anchors[-1][0] == at:
-                    anchors[-1] = (at, anchor)
-                else:
-                    anchors.append((at, anchor))
+                    anchors.pop()
+                anchors.append((at, anchor))
             if is_word and not (is_tail and text[at - 1 : at] != "_"):
                 if words and words[-1][0] == at:
                     words[-1] = (at, stop)
@@ -129,14 +124,18 @@ KeywordPlace = tuple[int, int]
 _VALUED: Final = frozenset({KeywordFamily.PERSONAL, KeywordFamily.KEY, KeywordFamily.VAGUE, KeywordFamily.SCHEME})
 """These announce one value, by announced.py; the others open something of their own (openings.py)."""
 
-_PLAIN_WORD: Final = r"(?:[A-ZÀ-ÞА-ЯЁ]?[a-zß-ÿа-яё]{1,12}(?:'[a-z]{1,2})?|[A-ZА-ЯЁ]{1,8})(?=[,.;?!]?(?:\s|\Z))"
-_WORD: Final = re.compile(_PLAIN_WORD)
+_PLAIN: Final = r"(?:[A-ZÀ-ÞА-ЯЁ]?[a-zß-ÿа-яё]{1,12}(?:'[a-z]{1,2})?|[A-ZА-ЯЁ]{1,8})"
+_PLAIN_WORD: Final = rf"{_PLAIN}(?=[,.;?!]?(?:\s|\Z))"
+_ALONE: Final = re.compile(rf"{_PLAIN}(?=[:=,.;?!]?(?:\s|\Z))")
 _TALK: Final = re.compile(rf"(?P<ending>[a-zß-ÿа-яё]{{0,12}}+)(?:,? {_PLAIN_WORD}){{0,24}}+")
 """Words as in any sentence, in the case that sentences have: none of them is a value, whatever announces it."""
 
 _CJK: Final = "[\u3040-\ud7ff]"
-_STOP: Final = re.compile(rf"[.;?!](?=\s|\Z)|{_CJK}{{0,12}}[。，；！？、]|{_CJK}{{13}}")
+_STOP: Final = re.compile(rf"[.;?!](?=\s|\Z)|{_CJK}{{0,12}}[。，；！？、]|(?=(?P<clause>{_CJK}{{13}}))")
 """Behind these no value is looked for: the end of a sentence, a clause in a script without spaces, a long one."""
+
+_BELOW: Final = re.compile(rf"\n\s{{0,12}}(?!(?i:[a-z]*{UNSPOKEN.pattern}))(?P<word>{_PLAIN})(?=[:,.;?!]?(?:\s|\Z))")
+"""The first word of the next line, which is no value either if it can be spoken."""
 
 _ASSIGNED_NAME: Final = re.compile(
     r"[\"']?\]?\s?[:=](?:[\s\"'`$-]|\{(?=[\[{(\"'])|(?<=[{\[])[\[({]){0,12}([^\W\d_]{2,24})[:=]?(?=[\s\"'`<])"
@@ -149,7 +148,7 @@ def without_talk(text: str, lowered: str, places: list[KeywordPlace], end: int, 
 
     A word that is only talked about is dropped if no word that stays begins within its talk: the walk from the first
     would have passed over that one."""
-    valued, phrases = _valued(), _phrases()
+    valued, together = _valued(), vocabulary().together
     decided = end if is_last else end - 1
     limit = decided
     halt = end
@@ -157,11 +156,14 @@ def without_talk(text: str, lowered: str, places: list[KeywordPlace], end: int, 
     for at, stop in reversed(places):
         word = lowered[at:stop]
         is_valued = word in valued
-        if is_valued:
-            over = _end_of_talk(text, stop, end, halt)
-            is_talk = over <= limit if over is not None else _assigns_a_name(text, stop, end)
-        else:
-            is_talk = word in phrases and _is_no_phrase(text, stop, decided, phrases[word])
+        is_talk, begins = False, stop if is_valued else None
+        if word in together:
+            family, second_end = _phrase(text, stop, word)
+            is_talk = family is KeywordFamily.PHRASE and second_end <= decided
+            begins = second_end if family in _VALUED and second_end <= min(decided, halt) else None
+        if begins is not None:
+            over, read = _end_of_talk(text, begins, end, halt) or (limit + 1, 0)
+            is_talk = (over <= limit and read <= decided) or _assigns_a_name(text, begins, end)
         if not is_talk:
             kept.append((at, stop))
             limit = min(limit, at)
@@ -179,40 +181,38 @@ def _assigns_a_name(text: str, at: int, end: int) -> bool:
 
 def _stands_alone(text: str, at: int, stop: int, end: int) -> bool:
     """Tell whether this is a whole word, at which every walk ends."""
-    word = _WORD.match(text, at, end)
+    word = _ALONE.match(text, at, end)
     endings = 0 if text[at].isascii() else ENDING_CHARS_MAX
     return word is not None and 0 <= word.end() - stop <= endings and text[at - 1 : at] == " "
 
 
-def _is_no_phrase(text: str, at: int, decided: int, seconds: Mapping[str, KeywordFamily]) -> bool:
-    """Tell whether another word follows than those that make a phrase of this one."""
+def _phrase(text: str, at: int, first: str) -> tuple[KeywordFamily, int]:
+    """Return what the first word of a phrase announces with the word behind it, or without, and how much was read."""
+    words = vocabulary()
     between = BETWEEN_WORDS.match(text, at)
     second_at = between.end() if between else at
     second = SECOND_WORD.match(text, second_at)
-    return (second.end() if second else second_at) <= decided and not (second and second.group().lower() in seconds)
+    family = words.together[first].get(second.group().lower()) if second else None
+    return family or words.announcing[first][0], second.end() if second else second_at
 
 
-def _end_of_talk(text: str, at: int, end: int, halt: int) -> int | None:
-    """Return up to where the sentence goes on as sentences do: until it is over, no value is in reach, or another
-    announcing word begins at `halt`; None if it does not."""
-    talk = _TALK.match(text, at, end)
+def _end_of_talk(text: str, at: int, end: int, halt: int) -> tuple[int, int] | None:
+    """Return up to where the sentence goes on as sentences do, and how much of the text says so: until it is over, no
+    value is in reach, or another announcing word begins at `halt`; None if it does not."""
+    talk = _TALK.match(text, at, min(end, halt + 1))
     assert talk is not None, "it may be empty"
     over = talk.end()
     if over > halt:
-        return halt
+        return halt, halt
     if over - talk.end("ending") > REACH_CHARS:
-        return over
-    stop = _STOP.match(text, over, end)
-    return stop.end() if stop else None
-
-
-@cache
-def _phrases() -> Mapping[str, Mapping[str, KeywordFamily]]:
-    """Return the words that announce nothing by themselves, and which words must follow them."""
-    words = vocabulary()
-    return {
-        word: seconds for word, seconds in words.together.items() if words.announcing[word][0] is KeywordFamily.PHRASE
-    }
+        return over, over
+    if stop := _STOP.match(text, over, end):
+        return stop.end(), max(stop.end(), stop.end("clause"))
+    below = _BELOW.match(text, over, end)
+    if below is None or follows_cell(text, over):
+        return None
+    words, word = vocabulary(), below["word"].lower()
+    return None if word in words.types or words.value_name.fullmatch(word) else (over, below.end())
 
 
 @cache
@@ -452,11 +452,10 @@ class LookaheadScanner:
                 continue
             # Right behind a token, nothing stands before: so many of them may stand wall to wall.
             behind, gone = (run[at:], at) if found and site == at else (run, 0)
-            documented = self._rules.documented.match(behind, site - gone)
             for rule in self._rules.beginning_with(behind, site - gone, literal):
                 self.attempts += 1
                 span = rule.match(behind, site - gone, at - gone, is_behind=bool(found))
-                if documented is not None:
+                if (documented := self._rules.documented.match(behind, site - gone)) is not None:
                     span = SecretSpan(*documented.span(), rule.id) if self._hides_examples else None
                 elif span is None and rule.is_ended:
                     base = max(at, site - CONTEXT_CHARS)

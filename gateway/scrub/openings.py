@@ -16,7 +16,6 @@ from gateway.scrub.states import CookieLine, NearVendor, State, StepResult
 from gateway.scrub.view import unit_end
 from gateway.scrub.words import Announcement, KeywordFamily, announces_more, vocabulary
 
-_RULE: Final = "named/personal"
 BETWEEN_WORDS: Final = re.compile(r"[ _-]?(?:(?:d[eo]?|di) |d')?")
 SECOND_WORD: Final = re.compile(r"[^\W\d_]{1,16}")
 _REACH_CHARS: Final = 96
@@ -169,7 +168,7 @@ class LoginPair(State):
             stop = trailing.start()
         is_whole = not PLACEHOLDER.search(text, at, stop)
         if is_whole and is_secret(text[at:stop], KeywordFamily.PERSONAL, Bond.SAID, is_quoted=False):
-            return StepResult(stop, is_over=True, cut=SecretSpan(at, stop, _RULE))
+            return StepResult(stop, is_over=True, cut=SecretSpan(at, stop, KeywordFamily.PERSONAL.rule))
         return StepResult(at, is_over=True)
 
 

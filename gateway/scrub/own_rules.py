@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gateway.contracts.errors import ConfigError
 from gateway.scrub.known import PLACEHOLDER, united
-from gateway.scrub.rules import ALPHABETS, CHECKS, PROOFS, SURROGATE, Check, SecretSpan, finder, trie_pattern
+from gateway.scrub.rules import ALPHABETS, CHECKS, PROOFS, SURROGATE, Check, SecretSpan, expanded, finder, trie_pattern
 from gateway.scrub.view import closed_until, normalised, unit_end
 
 if TYPE_CHECKING:
@@ -54,7 +54,6 @@ _COMPLETE_SHARE: Final = 0.75  # as in our own rules: a key that lost a quarter 
 _LINE: Final = re.compile(rf"[^\s](?:[^\r\n]{{0,{STEP_CHARS - 1}}})")
 _LINE_END: Final = re.compile(r"[\r\n]")
 _ACROSS_LINES: Final = re.compile(r"\(\?[imU]*s|\[[^\]]*(?:\\s\\S|\\S\\s|\\w\\W|\\W\\w|\\d\\D|\\D\\d)")
-_ALPHABET: Final = re.compile(r"\[:(\w+):\]")
 _LONG_TEXT: Final = re.compile(r"'''.*?'''|\"\"\".*?\"\"\"", re.DOTALL)
 _SLOT: Final = re.compile(r"<(\w+):(\d{1,4})>")
 _UNIT: Final = re.compile(r"[^\s\u2e80-\ud7ff\uff01-\uffef]+|[\u2e80-\ud7ff]+")
@@ -470,7 +469,7 @@ def _own_rule(kind: str, fields: Any, name: str, line: int) -> OwnRule:
         raise ValueError(f"check {unknown[0]} is unknown: there are {', '.join(known)}")
     expression = fields.get("pattern") if kind == "shape" else _of_body(anchors, fields)
     if isinstance(expression, str):
-        expression = _ALPHABET.sub(_alphabet, expression)
+        expression = expanded(expression)
     pattern = _searching(expression)
     group = pattern.groupindex.get("secret", 0)
     rule = OwnRule(name, line, pattern, _keywords(list(anchors)), group, checks=tuple(known[each] for each in checks))
@@ -491,12 +490,6 @@ def _of_body(anchors: Sequence[str], fields: Mapping[str, Any]) -> str:
     before = "" if fields.get("glued") is True else "(?:^|[^A-Za-z0-9])"
     least = int(int(count) * _COMPLETE_SHARE)
     return f"{before}(?P<secret>(?:{trie_pattern(anchors)})[{ALPHABETS[name]}]{{{least},}})"
-
-
-def _alphabet(found: re.Match[str]) -> str:
-    if found[1] not in ALPHABETS:
-        raise ValueError(f"alphabet {found[1]} is unknown: there are {', '.join(ALPHABETS)}")
-    return ALPHABETS[found[1]]
 
 
 def _drawn(example: str) -> str:

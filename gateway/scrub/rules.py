@@ -361,8 +361,9 @@ _LOOSE_CHARS_MIN: Final = 4
 _LOOSE_WORD_CHARS_MIN: Final = 6
 """Shorter anchors are told from words and from names of constants by their case alone."""
 
+_NAMED_ALPHABET: Final = re.compile(r"\[:(\w+):\]")
 _BRACES: Final = re.compile(r"\{([^}]*)\}")
-_PRINTABLE: Final = "".join(map(chr, range(33, 127)))
+PRINTABLE: Final = "".join(map(chr, range(33, 127)))
 _COMPLETE_SHARE: Final = 0.75
 """A key that lost a quarter of its characters is still worth hiding."""
 
@@ -557,20 +558,12 @@ class RuleBook:
         found: list[Site] = []
         anchors = _anchors()
         for which, at, stop in anchors.find(run.lower()):
-            literal = self.anchor_at(run, at, stop, anchors.literals[which])
-            if literal and found and found[-1][0] == at:
-                found[-1] = (at, literal)
-            elif literal:
+            literal, lowered = run[at:stop], anchors.literals[which]
+            if literal in self.spellings[lowered] or lowered in self.in_any_case:
+                if found and found[-1][0] == at:
+                    found.pop()
                 found.append((at, literal))
         return found
-
-    def anchor_at(self, text: str, at: int, stop: int, lowered: str) -> str:
-        """Return the anchor at `text[at:stop]`, which is `lowered` in lower case: as its rule spells it, or as it is
-        written there if it counts in any case; empty if it is none."""
-        for spelling in self.spellings.get(lowered, ()):
-            if text.startswith(spelling, at):
-                return spelling
-        return text[at:stop] if lowered in self.in_any_case else ""
 
     def may_begin(self, text: str, at: int, literal: str, end: int) -> bool:
         """Tell whether the body of a rule follows an anchor of `text[:end]`."""
@@ -579,12 +572,11 @@ class RuleBook:
                 return True
         return literal not in self.by_anchor
 
-    def beginning_with(self, text: str, at: int, literal: str) -> Iterator[SecretRule]:
-        """Yield the rules that may begin at `at`, where `literal` is the longest anchor, the most specific first."""
+    def beginning_with(self, text: str, at: int, literal: str) -> Sequence[SecretRule]:
+        """Return the rules that may begin at `at`, where `literal` is the longest anchor, the most specific first."""
+        rules = self.by_anchor.get(literal) or tuple(self._loosely(literal))
         is_inside = _IN_A_WORD.match(text, at) and not _ESCAPE_BEFORE.match(text, at)
-        for rule in self.by_anchor.get(literal) or self._loosely(literal):
-            if rule.is_glued or not is_inside:
-                yield rule
+        return [rule for rule in rules if rule.is_glued] if is_inside else rules
 
     def _loosely(self, literal: str) -> Iterator[SecretRule]:
         """Yield the rules for an anchor in the wrong case, then those for its rightly written part."""
@@ -648,18 +640,18 @@ def _rule(rule_id: str, row: Mapping[str, Any]) -> SecretRule:
     return SecretRule(
         id=rule_id,
         anchors=tuple(sorted(anchors, key=len, reverse=True)),
-        body=_with_alphabets(row.get("pattern", "")),
+        body=expanded(row.get("pattern", "")),
         chars=f"[{ALPHABETS[name]}]" if name else "",
         least=int(nominal * _COMPLETE_SHARE),
         most=nominal + _SURPLUS_CHARS,
-        more=ALPHABETS[name] if name else _with_alphabets(row.get("more", "")),
+        more=ALPHABETS[name] if name else expanded(row.get("more", "")),
         left=_left(left) if left else None,
         is_glued=bool(left) or bool(row.get("glued", False)),
         checks=tuple(CHECKS[name] for name in checks if name in CHECKS),
         proofs=tuple(PROOFS[name] for name in checks if name not in CHECKS),
         nominal=max([nominal, *_body_chars(anchors, examples)]) if name else 0,
         checksum_chars=row.get("checksum_chars", 0),
-        is_ended=_ENDS_BEFORE.search(_with_alphabets(row.get("pattern", ""))) is not None,
+        is_ended=_ENDS_BEFORE.search(expanded(row.get("pattern", ""))) is not None,
         examples=tuple(examples),
         counter_examples=tuple(row.get("counter_examples", ())),
     )
@@ -674,7 +666,7 @@ def _literals(anchor: str) -> list[str]:
 
 @cache
 def _characters(chars: str) -> list[str]:
-    return re.findall(f"[{chars}]", _PRINTABLE)
+    return re.findall(f"[{chars}]", PRINTABLE)
 
 
 def _left(text: str) -> Left:
@@ -691,8 +683,11 @@ def _body_chars(anchors: Sequence[str], examples: Sequence[str]) -> list[int]:
     return [len(token) - head for token, head in zip(drawn, heads, strict=True)]
 
 
-def _with_alphabets(pattern: str) -> str:
-    return re.sub(r"\[:(\w+):\]", lambda name: ALPHABETS[name[1]], pattern)
+def expanded(pattern: str) -> str:
+    """Write out the alphabets of a pattern (`[:hex:]`). Raises `ValueError` for one that is unknown."""
+    if unknown := set(_NAMED_ALPHABET.findall(pattern)) - ALPHABETS.keys():
+        raise ValueError(f"alphabet {min(unknown)} is unknown: there are {', '.join(ALPHABETS)}")
+    return _NAMED_ALPHABET.sub(lambda name: ALPHABETS[name[1]], pattern)
 
 
 @cache

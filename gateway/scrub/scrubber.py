@@ -608,11 +608,6 @@ def findings(text: str) -> Sequence[Finding]:
     return _default().findings(text)
 
 
-def report(text: str) -> Mapping[str, int]:
-    """Count the secrets of each kind in a text, for `trivet scrub --report`."""
-    return {removed.kind: removed.count for removed in removed_secrets(findings(text))}
-
-
 def removed_secrets(found: Iterable[Finding]) -> tuple[RemovedSecrets, ...]:
     """Count what the user is told: how many of each kind, most frequent first. No lengths, no positions."""
     counts = Counter(kind_of(finding.rule) for finding in found)

@@ -9,7 +9,7 @@ from typing import ClassVar, Final, NamedTuple
 
 from gateway.scrub.judge import Bond, is_secret
 from gateway.scrub.known import PLACEHOLDER
-from gateway.scrub.rules import SecretSpan, is_placeholder, made
+from gateway.scrub.rules import PRINTABLE, SecretSpan, is_placeholder, made
 from gateway.scrub.view import is_cjk, unit_end
 from gateway.scrub.words import KeywordFamily, announces_more, family_of, holds_announcing, is_announcing, vocabulary
 
@@ -155,7 +155,6 @@ _REACH_CHARS: Final = 40
 
 _RUN_CHARS_MAX: Final = 72
 _VALUE_CHARS_MIN: Final = 6
-_PRINTABLE: Final = "".join(map(chr, range(33, 127)))
 _MADE: Final = re.compile(r"[-0-9](?:(?<=[0-9])|[a-z]{3,12}-[a-z]{3,12}-)")
 _CANDIDATE: Final = re.compile(
     r"(?<![!-~])[\"'`(\[*|<]{0,3}(?=[!-~]{0,63}[0-9]|(?:[a-z]{3,12}-){3})"
@@ -191,7 +190,7 @@ def candidates(
             assert over is not None, "what was found is a part of it"
             if begin >= zone and over.end() - begin >= _VALUE_CHARS_MIN:
                 found = _CANDIDATE.match(text, begin, end)
-                if found and any(map(str.isalpha, found["value"])):
+                if found and any(map(str.isalpha, found["value"])) and not text.startswith("\n", found.end()):
                     yield Candidate(found.start("value"), found.end("value"), found.end())
             zone = over.end()
 
@@ -209,7 +208,7 @@ def _is_silent(word: str) -> bool:
 def _run_start(text: str, place: int) -> int:
     """Return where the run that `place` stands in begins: a value may hold a word by chance (`monkey`)."""
     before = text[max(0, place - _RUN_CHARS_MAX) : place]
-    return place - len(before) + len(before.rstrip(_PRINTABLE))
+    return place - len(before) + len(before.rstrip(PRINTABLE))
 
 
 class ValueBeforeKeyword(State):
@@ -320,7 +319,7 @@ _BETWEEN: Final = re.compile(r"[ \t;:\"'=]+|(?:HttpOnly|Secure|Partitioned)(?=;|
 _ATTRIBUTES: Final = frozenset(["path", "domain", "expires", "max-age", "samesite", "priority", "version"])
 _PREFERENCES: Final = frozenset(["lang", "locale", "theme", "tz", "timezone", "currency"])
 _ASSIGNS_INSIDE: Final = frozenset("=:")
-"""What no attribute holds: something else is glued to it (`lang=enX-Api-Key: …`)."""
+"""What no value that stays holds: something else is glued to it (`lang=enX-Api-Key: …`)."""
 
 _BEHIND_PAIR: Final = ("", ";", "\n", "\r", "\\", '"', "'", "`")
 _COOKIE_CHARS_MIN: Final = 8
@@ -350,13 +349,13 @@ class CookieLine(State):
                 return StepResult(at, is_over=True)
             at = pair.end()
             value = pair["value"]
-            if pair["name"].lower() in _ATTRIBUTES | _PREFERENCES:
-                is_glued = text[at : at + 1] not in _BEHIND_PAIR or not _ASSIGNS_INSIDE.isdisjoint(value)
-                if is_glued and holds_announcing(value.lower()):
-                    return StepResult(pair.start("value"), is_over=True)
-            elif len(value) >= _COOKIE_CHARS_MIN and not is_placeholder(value):
+            is_attribute = pair["name"].lower() in _ATTRIBUTES | _PREFERENCES
+            if not is_attribute and len(value) >= _COOKIE_CHARS_MIN and not is_placeholder(value):
                 self._value_at, self._value_end = pair.span("value")
                 return StepResult(at, cut=SecretSpan(self._value_at, self._value_end, self.RULE))
+            is_glued = text[at : at + 1] not in _BEHIND_PAIR or not _ASSIGNS_INSIDE.isdisjoint(value)
+            if is_glued and holds_announcing(value.lower()):
+                return StepResult(pair.start("value"), is_over=True)
         return StepResult(at)
 
 
@@ -368,7 +367,6 @@ class CookieLine(State):
 # value is a secret unless the line speaks of an id, a hash or a version.
 
 
-_RULE: Final = "named"
 _VENDOR_REACH_CHARS: Final = 48
 """How far behind the name a value may begin."""
 
@@ -425,7 +423,7 @@ class NearVendor(State):
                 return StepResult(field.start(), is_over=True)
             value = _VALUE.match(text, field.start(), unit)
             if value and self._is_random(value.group()):
-                return StepResult(value.end(), is_over=True, cut=SecretSpan(value.start(), value.end(), _RULE))
+                return StepResult(value.end(), is_over=True, cut=SecretSpan(*value.span(), KeywordFamily.KEY.rule))
             words = (word.group().lower() for word in _VENDOR_WORD.finditer(field.group()))
             if announces_more(field.group()) or not vocabulary().facts.isdisjoint(words):
                 return StepResult(field.start(), is_over=True)

@@ -192,10 +192,10 @@ def vocabulary() -> Vocabulary:
         together=together,
         options=options,
         glued_to=frozenset(tables["glued"]["to"].split()),
-        glued_names=_backwards(tables["glued"]["names"].split(), after=r"(?![^\W\d])"),
-        certain_before=_backwards(around["certain_before"], "[-_. ’'`\"]{0,2}"),
-        denies_before=_backwards(around["denies_before"], "[-_. ]?"),
-        denies_token=_backwards(around["denies_token"], "[-_. ]?"),
+        glued_names=backwards(tables["glued"]["names"].split(), after=r"(?![^\W\d])"),
+        certain_before=backwards(around["certain_before"], "[-_. ’'`\"]{0,2}"),
+        denies_before=backwards(around["denies_before"], "[-_. ]?"),
+        denies_token=backwards(around["denies_token"], "[-_. ]?"),
         denies_after=re.compile(f"[._-]?(?:{'|'.join(around['denies_after'])})", re.IGNORECASE),
         denies_after_cjk=re.compile(trie_pattern(around["denies_after_cjk"])),
         says_cjk=re.compile(f"(?:{trie_pattern(around['says_cjk'])})\\Z"),
@@ -219,7 +219,7 @@ def vocabulary() -> Vocabulary:
     )
 
 
-def _backwards(words: Iterable[str], before: str = "", after: str = "") -> re.Pattern[str]:
+def backwards(words: Iterable[str], before: str = "", after: str = "") -> re.Pattern[str]:
     """Compile what matches a text that ends with one of the words, when it is read from its end."""
     return re.compile(f"{before}(?:{trie_pattern(word[::-1] for word in words)}){after}")
 
@@ -337,6 +337,8 @@ def _glued_word() -> re.Pattern[str]:
 def _is_encoded(text: str, begins: int, at: int, stop: int) -> bool:
     """Tell whether this is the middle of a certificate, a digest, a picture or a code, where any word may stand by
     chance."""
+    if text[at - 1 : at] not in _BASE64 and text[stop : stop + 1] not in _BASE64:
+        return False
     before = text[begins:at]
     after = _ENCODED.match(text, stop, stop + _LOOK_BACK_CHARS)
     start, end = at - len(before) + len(before.rstrip(_BASE64)), after.end() if after else stop
@@ -362,8 +364,8 @@ def family_of(word: str) -> KeywordFamily | None:
     """Return what a word in lower case, by itself, announces, if anything."""
     announcing = vocabulary().announcing
     if word.isascii():
-        found = announcing.get(word)
-        return found[0] if found is not None and found[0] not in _BY_THEMSELVES_NOTHING else None
+        family, form = announcing.get(word, (KeywordFamily.PHRASE, KeywordForm.WHOLE))
+        return None if family in _BY_THEMSELVES_NOTHING or form is KeywordForm.TAIL else family
     stems = (word, *(word[:-cut] for cut in range(1, ENDING_CHARS_MAX + 1)))
     families = (announcing[stem][0] for stem in stems if stem in announcing)
     return next((family for family in families if family not in _BY_THEMSELVES_NOTHING), None)

@@ -141,6 +141,9 @@ _GOES_ON: Final = re.compile(rf"[{_RUN} \t>|#*\"'`\\]")
 _RUN_CHAR: Final = re.compile(f"[{_RUN}]")
 _GAP: Final = re.compile(rf"{_BEFORE}{_LINE}[ \t>|#*/+\"'`\\]{{0,64}}")
 _GAP_BEGUN: Final = re.compile(rf"{_BEFORE}\Z")
+_MAY_GO_ON: Final = re.compile(rf"{_BEFORE}(?:\Z|{_LINE_SIGN.pattern})")
+"""Behind a head that a space follows: the line may end here yet."""
+
 _PIECE: Final = re.compile(f"[{_RUN}]{{1,{_PIECE_CHARS_MAX + 1}}}")
 _HEAD: Final = re.compile(rf"(?P<run>[{_RUN}]+){_BEFORE}\Z")
 _BACKWARDS: Final = re.compile(rf"(?:[ \t]{{0,4}}[=+&\\]{{1,2}})?[ \t]{{0,4}}[\"'`]?\\{{0,3}}[{_RUN}]+")
@@ -331,7 +334,7 @@ class WrappedTokens:
         self._read_until = max(at, self._read_until)
         if not is_last and border > start and text[border - 1] in " \t":
             head = head_before(text, start, border)
-            if head is not None and head.is_marked:
+            if head is not None and _MAY_GO_ON.match(text, head.end):
                 return head.start
         return border
 
