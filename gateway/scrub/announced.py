@@ -183,6 +183,8 @@ class AnnouncedValue(State):
     _is_other_thing = False
     """`pass this level: …`: the sign assigns to another word."""
     _bond_of_complement: Bond | None = None
+    _is_exchanged = False
+    """`change my password from …`: the new one may follow, behind "to"."""
     _fillers = 0
     _newlines = 0
     _is_below = False
@@ -435,6 +437,7 @@ class AnnouncedValue(State):
         if not is_plain and is_secret(word, self._family, self._bond, is_quoted=False):
             return at
         self._fillers += 1
+        self._is_exchanged = lowered in words.exchanged
         if self._family is KeywordFamily.VAGUE and lowered.rpartition("'")[2] in words.certain_after:
             self._family = KeywordFamily.KEY
             self._needs_sign = False
@@ -511,7 +514,12 @@ class AnnouncedValue(State):
             return StepResult(at, is_over=True)
         if stop == at + VALUE_CHARS_MAX and (rest := _BARE_REST.match(text, stop, unit_end(text, stop, end))):
             stop = rest.end()
-        return StepResult(stop, is_over=True, cut=SecretSpan(at, stop, self._family.rule))
+        replacement = None
+        if self._is_exchanged:
+            replacement = AnnouncedValue(self._word._replace(end=stop))
+            replacement._fillers = _FILLERS_MAX
+        cut = SecretSpan(at, stop, self._family.rule)
+        return StepResult(stop, is_over=replacement is None, cut=cut, becomes=replacement)
 
     def _repeats_its_name(self, text: str, at: int, stop: int) -> bool:
         """Tell whether the value is the name that it is assigned to, in another spelling (`API_KEY = "api-key"`)."""

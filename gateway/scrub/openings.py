@@ -51,7 +51,7 @@ class GluedWord(State):
         while self._at - at <= _REACH_CHARS:
             step = self._opened.step(text, self._at, end, is_last=is_last)
             if step.cut is not None:
-                return step if step.is_over else step._replace(becomes=self._opened)
+                return step if step.is_over else step._replace(becomes=step.becomes or self._opened)
             self._opened, self._at = step.becomes or self._opened, step.at
             if step.becomes is None and not step.is_over:
                 return StepResult(at, waits=True) if not is_last else StepResult(at, is_over=True)

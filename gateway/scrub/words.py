@@ -161,6 +161,7 @@ class Vocabulary:
     links: frozenset[str]
     carries: frozenset[str]
     complements: frozenset[str]
+    exchanged: frozenset[str]
     needs_sign: frozenset[str]
     types: frozenset[str]
     value_name: re.Pattern[str]
@@ -208,6 +209,7 @@ def vocabulary() -> Vocabulary:
         links=frozenset(around["links"]),
         carries=frozenset(around["carries"]),
         complements=frozenset(around["complements"]),
+        exchanged=frozenset(around["exchanged"]),
         needs_sign=frozenset(around["needs_sign"]),
         types=frozenset(around["types"]),
         value_name=re.compile(

@@ -204,6 +204,30 @@ def test_an_announced_password_goes(form: str) -> None:
     assert SECRET not in scrub(form.replace("{p}", SECRET))
 
 
+@pytest.mark.parametrize(
+    "form",
+    [
+        "change my pw from Kt7!wren to Kt9-larch88.",
+        "password changed from 'Kt7!wren' to 'Kt9-larch88'",
+        "сменил пароль с Kt7!wren на Kt9-larch88",
+        "Passwort von Kt7!wren auf Kt9-larch88 geändert",
+    ],
+)
+def test_where_one_takes_the_place_of_another_both_go(form: str) -> None:
+    clean = scrub(form)
+    assert "wren" not in clean
+    assert "larch" not in clean
+
+
+def test_what_follows_an_old_password_is_no_new_one_without_a_word_that_says_so() -> None:
+    assert scrub("change my pw from Kt7!wren at 10:30AM! for Ann-2024").endswith("] at 10:30AM! for Ann-2024")
+
+
+def test_a_key_that_somebody_owns_may_look_like_a_commit() -> None:
+    assert "[redacted:" in scrub(draw("here is my key <hex:40>", seed=3))
+    assert scrub(commit := draw("the key <hex:40>", seed=3)) == commit
+
+
 @pytest.mark.parametrize("text", HARMLESS)
 def test_what_only_looks_like_a_value_stays(text: str) -> None:
     assert scrub(text) == text
