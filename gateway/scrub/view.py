@@ -424,12 +424,9 @@ def encoded_runs(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 def encoded_texts(run: str) -> Iterator[Encoded]:
     """Yield the pieces of a run that are encoded text."""
-    for found in _HEX.finditer(run):
-        text = _from_hex(found.group())
-        if text is not None:
-            yield Encoded(found.start(), found.end(), text)
-            return
-    for found in _BASE64.finditer(run):
+    in_hex = [(found, text) for found in _HEX.finditer(run) if (text := _from_hex(found.group())) is not None]
+    yield from (Encoded(*found.span(), text) for found, text in in_hex)
+    for found in _BASE64.finditer(run) if not in_hex else ():
         text = _from_base64(found.group().rstrip("="))
         if text is not None:
             yield Encoded(found.start(), found.end(), text)
