@@ -72,7 +72,7 @@ def file_part(name: str, data: bytes, caption: str) -> DiscordFile:
 def render(text: CleanText) -> tuple[DiscordChunk, ...]:
     """Render the messages that show `text`, in order; none for a text in which there is nothing to see."""
     blocks = layout.fit_tables(parse(text), TABLE_WIDTH_MAX)
-    return tuple(_chunk(part) for part in split(blocks, _load, chars_max=CONTENT_CHARS_MAX))
+    return split(blocks, _chunk, _filled, chars_max=CONTENT_CHARS_MAX)
 
 
 def under(line: str, chunk: DiscordPart) -> DiscordPart:
@@ -82,8 +82,8 @@ def under(line: str, chunk: DiscordPart) -> DiscordPart:
     return replace(chunk, content=f"{line}\n{chunk.content}", plain=f"{line}\n{chunk.plain}")
 
 
-def _load(blocks: Blocks) -> float:
-    return len(_content(layout.lay_out(blocks, STYLE))) / CONTENT_CHARS_MAX
+def _filled(chunk: DiscordChunk) -> float:
+    return len(chunk.content) / CONTENT_CHARS_MAX
 
 
 def _chunk(blocks: Blocks) -> DiscordChunk:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 import regex
 
@@ -82,6 +82,7 @@ def _grapheme_border(text: str, most: int) -> int:
 #
 # The time is about linear in the length: a border is searched only within what could fit.
 
+Chunk = TypeVar("Chunk")
 Load: TypeAlias = Callable[[tree.Blocks], float]
 """Measures how full one message with these blocks would be: 1.0 is full, more does not fit."""
 
@@ -90,15 +91,25 @@ _FIRST_PROBE: Final = 16
 _GROWTH_MAX: Final = 16
 
 
-def split(blocks: tree.Blocks, load: Load, *, chars_max: int) -> tuple[tree.Blocks, ...]:
-    """Cut `blocks` into parts of which each has a load of at most 1.0.
+def split(
+    blocks: tree.Blocks, write: Callable[[tree.Blocks], Chunk], filled: Callable[[Chunk], float], *, chars_max: int
+) -> tuple[Chunk, ...]:
+    """Cut `blocks` into parts that `write` makes messages of, each at most 1.0 `filled`.
 
     `chars_max` bounds the visible characters of one part from above, so that no probe measures the whole."""
-    parts: list[tree.Blocks] = []
+    written: tuple[tree.Blocks, Chunk] | None = None
+
+    def load(piece: tree.Blocks) -> float:
+        nonlocal written
+        written = piece, write(piece)
+        return filled(written[1])
+
+    chunks: list[Chunk] = []
     while blocks:
         part, blocks = _next_part(blocks, load, chars_max)
-        parts.append(part)
-    return tuple(parts)
+        # Most texts are one message: the last probe was all of it.
+        chunks.append(written[1] if written and written[0] is part else write(part))
+    return tuple(chunks)
 
 
 @dataclass(frozen=True, slots=True)

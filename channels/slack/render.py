@@ -101,7 +101,7 @@ def file_part(name: str, content: bytes, caption: str) -> SlackFile:
 def render(text: CleanText) -> tuple[SlackChunk, ...]:
     """Render the messages that show `text`, in order; none for a text in which there is nothing to see."""
     blocks = layout.fit_tables(parse(text), TABLE_WIDTH_MAX)
-    chunks = tuple(_chunk(part) for part in split(blocks, _load, chars_max=TEXT_CHARS_MAX))
+    chunks = split(blocks, _chunk, _filled, chars_max=TEXT_CHARS_MAX)
     return (replace(chunks[0], source=streamable(text)),) if len(chunks) == 1 else chunks
 
 
@@ -112,8 +112,8 @@ def under(line: str, chunk: SlackPart) -> SlackPart:
     return replace(chunk, text=f"{line}\n{chunk.text}", plain=f"{line}\n{chunk.plain}")
 
 
-def _load(blocks: Blocks) -> float:
-    return len(_text(layout.lay_out(blocks, STYLE))) / TEXT_CHARS_MAX
+def _filled(chunk: SlackChunk) -> float:
+    return len(chunk.text) / TEXT_CHARS_MAX
 
 
 def _chunk(blocks: Blocks) -> SlackChunk:

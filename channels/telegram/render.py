@@ -76,7 +76,7 @@ TelegramPart: TypeAlias = TelegramChunk | TelegramFile
 def render(text: CleanText) -> tuple[TelegramChunk, ...]:
     """Render the messages that show `text`, in order; none for a text in which there is nothing to see."""
     blocks = fit_tables(parse(text), TABLE_WIDTH_MAX)
-    return tuple(_chunk(part) for part in split(blocks, _load, chars_max=TEXT_UNITS_MAX))
+    return split(blocks, _chunk, _filled, chars_max=TEXT_UNITS_MAX)
 
 
 def under(line: str, chunk: TelegramPart) -> TelegramPart:
@@ -88,8 +88,7 @@ def under(line: str, chunk: TelegramPart) -> TelegramPart:
     return replace(chunk, text=f"{line}\n{chunk.text}", entities=entities, plain=f"{line}\n{chunk.plain}")
 
 
-def _load(blocks: Blocks) -> float:
-    chunk = _written(lay_out(blocks, STYLE))
+def _filled(chunk: TelegramChunk) -> float:
     return max(utf16_units(chunk.text) / TEXT_UNITS_MAX, len(chunk.entities) / ENTITIES_MAX)
 
 

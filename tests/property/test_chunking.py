@@ -51,7 +51,7 @@ def _load(blocks: Blocks) -> float:
 
 
 def _split(text: str) -> tuple[Blocks, ...]:
-    return split(parse(text), _load, chars_max=_LIMIT)
+    return split(parse(text), lambda blocks: blocks, _load, chars_max=_LIMIT)
 
 
 @patient_with_long_texts
