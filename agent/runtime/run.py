@@ -332,6 +332,7 @@ class LaneRunner:
     idle_hours: int = 0
     afterwards: Sequence[AfterTurn] = ()
     _is_store_away: bool = field(init=False, default=False)
+    _being_titled: set[str] = field(init=False, default_factory=set)
 
     async def has_store(self) -> bool:
         """Tell whether a claim makes sense: a process that lost its database leaves the lanes to those that have it."""
@@ -479,12 +480,19 @@ class LaneRunner:
             await after(finished)
 
     async def _title_beside(self, run: TurnRun, turn: Turn) -> None:
-        """Give a title while the turn waits for its model, or after it: it takes no time from the answer."""
-        await run.has_called.wait()
-        await asyncio.sleep(limits.TITLE_AFTER_S)
-        batch = turn.batch
-        address = nameable(batch.newest)
-        await self.titler.title(turn.session, turn_id=batch.turn_id, permit=turn.hold.permit, address=address)
+        """Give a title while the turn waits for its model, or after it: it takes no time from the answer. The next turn
+        may begin before that is done."""
+        session, batch = turn.session, turn.batch
+        if session.id in self._being_titled:
+            return
+        self._being_titled.add(session.id)
+        try:
+            await run.has_called.wait()
+            await asyncio.sleep(limits.TITLE_AFTER_S)
+            address = nameable(batch.newest)
+            await self.titler.title(session, turn_id=batch.turn_id, permit=turn.hold.permit, address=address)
+        finally:
+            self._being_titled.discard(session.id)
 
     async def _put_off(self, run: TurnRun) -> None:
         """Put the run off because the store did not accept it. If the lane is still ours it is tried again, without
