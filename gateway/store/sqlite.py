@@ -383,6 +383,9 @@ class _Writer:
             async with self._opening:
                 if self._driver is None:
                     self._driver = await self._opener.open()
+                    # SQLite keeps what it would undo for one of several jobs, above 64 kB in a file that it makes and
+                    # removes: for nearly every turn. Not for readers, who may sort more than memory should hold.
+                    await self._driver.execute("PRAGMA temp_store = MEMORY")
         job = _Job(work, is_durable=is_durable)
         self._waiting.append(job)
         if is_urgent:
