@@ -28,7 +28,7 @@ class MatrixChunk:
 
 def render(text: CleanText) -> tuple[MatrixChunk, ...]:
     """The events that show `text`, in order."""
-    return tuple(_chunk(lay_out(part, STYLE)) for part in split(parse(text), _load, chars_max=BODY_CHARS_MAX))
+    return split(parse(text), _chunk, _filled, chars_max=BODY_CHARS_MAX)
 
 
 def under(line: str, chunk: MatrixChunk) -> MatrixChunk:
@@ -36,11 +36,12 @@ def under(line: str, chunk: MatrixChunk) -> MatrixChunk:
     return replace(chunk, plain=f"{line}\n{chunk.plain}", html=f"{escape(line)}<br>{chunk.html}")
 
 
-def _load(blocks: Blocks) -> float:
-    return len(linked_text(lay_out(blocks, STYLE))) / BODY_CHARS_MAX
+def _filled(chunk: MatrixChunk) -> float:
+    return len(chunk.plain) / BODY_CHARS_MAX
 
 
-def _chunk(lines: Sequence[TextLine]) -> MatrixChunk:
+def _chunk(blocks: Blocks) -> MatrixChunk:
+    lines = lay_out(blocks, STYLE)
     return MatrixChunk(linked_text(lines).strip(), "<br>".join(_written(lines)).strip())
 
 
