@@ -20,8 +20,8 @@ from typing import Final, NamedTuple
 # A decoder that looks a bounded piece ahead, so that it works on a text that is still arriving. It reads one layer,
 # or the same layer several times over (`%2567`, `\\u0067`, `&amp;#103;`).
 #
-# Two kinds of spelling stay as they are: what would end a value that it is a part of (an encoded space, an escaped
-# quote, an encoded `@` in the password of an address), and what no token is made of.
+# Two kinds of spelling stay as they are: what would end a value that it is a part of (an escaped quote, an encoded `@`
+# in the password of an address), and what no token is made of.
 
 
 LOOK_BACK_CHARS: Final = 512
@@ -87,8 +87,9 @@ _SPELLING: Final = re.compile(
     r"|(?P<end>\x1b\\)"
     r"|\\{1,4}(?:(?P<mark>[!#$%&()*+,\-./:;<=>?@\[\]^_{|}~])"
     r"|(?:u|U0000|(?P<brace>u\{))(?P<wide>[0-9A-Fa-f]{4}|(?<=\{)[0-9A-Fa-f]{2,6})(?(brace)\})"
-    r"|x(?P<narrow>[0-9A-Fa-f]{2}))"
-    r"|%(?:25){0,3}(?P<percent>[2-7][0-9A-Fa-f])"
+    r"|x(?P<narrow>[0-9A-Fa-f]{2})|(?P<newline>(?<![A-Za-z]:\\)n))"
+    r"|(?P<octets>%(?:[cC][2-9a-fA-F]|[dD][0-9a-fA-F]|[eE][0-9a-fA-F]%[89abAB][0-9a-fA-F])%[89abAB][0-9a-fA-F])"
+    r"|%(?:25){0,3}(?P<percent>[2-7][0-9A-Fa-f]|0[aAdD])"
     r"|&(?:amp;){0,3}(?:\#(?:(?P<decimal>[0-9]{1,7})|[xX](?P<hex>[0-9A-Fa-f]{1,6}));?"
     r"|(?P<entity>[A-Za-z]{2,20};))"
 )
@@ -105,7 +106,6 @@ _LITERAL: Final = frozenset("\\%`'<>")
 
 _CLOSES_JSON: Final = re.compile(r"[:,}\]]|%(?:25){0,3}(?:3A|2C|7D|5D)", re.IGNORECASE)
 _OPENS_JSON: Final = re.compile(r"(?:[{\[,:]|%(?:25){0,3}(?:7B|5B|2C|3A))(?: |\+|%(?:25){0,3}20)?\Z", re.IGNORECASE)
-_BETWEEN_JSON: Final = re.compile(r"(?:\"|%(?:25){0,3}22)(?:[,:]|%(?:25){0,3}(?:2C|3A))\Z", re.IGNORECASE)
 _JSON_CHARS_MAX: Final = 18
 
 
@@ -170,6 +170,10 @@ def _meaning(raw: str, found: re.Match[str]) -> str | None:
             return " "
         case "mark":
             return found["mark"]
+        case "newline":
+            return "\n"
+        case "octets":
+            return bytes.fromhex(found["octets"].replace("%", "")).decode(errors="ignore") or None
         case "entity":
             return _visible(_ENTITIES.get(found["entity"]))
         case "decimal":
@@ -199,9 +203,6 @@ def _visible(char: str | None) -> str | None:
 
 def _percent(raw: str, found: re.Match[str], char: str) -> str | None:
     at, end = found.span()
-    if char == " ":
-        between = _BETWEEN_JSON.search(raw, max(0, at - _JSON_CHARS_MAX), at)
-        return char if between else None
     if char in _LITERAL or char == "\x7f":
         return None
     if char == '"':

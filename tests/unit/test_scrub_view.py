@@ -33,6 +33,8 @@ MATHEMATICAL = {ord("0") + digit: 0x1D7F6 + digit for digit in range(10)} | {
         (r"\033[31mred\e[0m\x1b[1mx\u001b[0m", "redx"),
         ("\x1b]8;;https://example.org\x1b\\name", "https://example.org name"),
         ("ｇｈｐ＿，ⓐ𝚊²‑", "ghp_，aa2-"),
+        (r"two%20words%0Aand\nmore \\n", "two words\nand\nmore \n"),
+        ("%D0%BF%d1%80%E5%AF%86", "пр密"),
     ],
 )
 def test_a_spelling_is_seen_as_what_it_spells(spelled: str, seen: str) -> None:
@@ -43,12 +45,11 @@ def test_a_spelling_is_seen_as_what_it_spells(spelled: str, seen: str) -> None:
     "text",
     [
         "50 % of it, R&D, C:\\new, a \\ b",
-        r"say \"hi\" and \n and \\",
-        "two%20words%0A",
+        r"say \"hi\" and \\",
         "ab%27cd %22 100%",
         r"\u0020\u000a\u005c\ud800",
         "&nbsp;&bsol;&nosuch;&;",
-        "%D0%BF",
+        "%D0 %BF %E0%80",
     ],
 )
 def test_what_no_secret_is_made_of_stays_spelled(text: str) -> None:
