@@ -52,12 +52,13 @@ def kind_of(rule: str) -> str:
 
 
 class Placeholders:
-    """Makes placeholders under one key."""
+    """Makes placeholders under one key; where there is a `made`, it notes each secret there under its placeholder."""
 
-    __slots__ = ("_key",)
+    __slots__ = ("_key", "_made")
 
-    def __init__(self, key: bytes) -> None:
+    def __init__(self, key: bytes, made: dict[str, str] | None = None) -> None:
         self._key = key
+        self._made = made
 
     def of(self, chat: str) -> Placeholders:
         """Return the placeholders of one chat: equal inside it, for ever, and not comparable with those of another."""
@@ -65,30 +66,20 @@ class Placeholders:
 
     def noting(self, made: dict[str, str]) -> Placeholders:
         """Return the same placeholders, which also put each secret into `made` under its placeholder."""
-        return _Noting(self._key, made)
+        return Placeholders(self._key, made)
 
     def stand_in(self, rule: str, secret: str) -> str:
         """Return the placeholder of one secret."""
         mark = hmac.digest(self._key, secret.encode(errors="surrogatepass"), "sha256")
-        return f"[redacted:{kind_of(rule)}#{mark.hex()[:_ID_CHARS]}]"
+        placeholder = f"[redacted:{kind_of(rule)}#{mark.hex()[:_ID_CHARS]}]"
+        if self._made is not None:
+            self._made[placeholder] = secret
+        return placeholder
 
 
 @lru_cache(maxsize=_CHATS_KEPT)
 def _key_of_chat(key: bytes, chat: str) -> bytes:
     return hmac.digest(key, chat.encode(errors="surrogatepass"), "sha256")
-
-
-class _Noting(Placeholders):
-    __slots__ = ("_made",)
-
-    def __init__(self, key: bytes, made: dict[str, str]) -> None:
-        super().__init__(key)
-        self._made = made
-
-    def stand_in(self, rule: str, secret: str) -> str:
-        placeholder = super().stand_in(rule, secret)
-        self._made[placeholder] = secret
-        return placeholder
 
 
 # The forms a known secret may arrive in: as it is, escaped in part or in whole, in hex, in base64.
@@ -120,11 +111,6 @@ class Form:
     plain: str
     symbols: tuple[re.Pattern[str], ...]
     """One for each character of `plain`."""
-
-    @property
-    def crosses_units(self) -> bool:
-        """Tell whether a part of the text could be closed while this form is still arriving on one line."""
-        return closed_until(self.plain, 0, len(self.plain)) > 0
 
     @property
     def reach_chars(self) -> int:
@@ -228,7 +214,6 @@ VALUE_CHARS_MIN: Final = 6
 """A shorter value is a word, not a secret: hiding it would shred every text."""
 
 _GAP: Final = re.compile(r"[=\\]{0,2}(?:\r\n?|\n)[ \t>|#*]{0,16}\Z")
-_GAP_CHARS_MAX: Final = 20
 _CUT_CHARS: Final = 3
 
 
@@ -255,7 +240,8 @@ class KnownValues:
         every = list(dict.fromkeys(form for value in values for line in _lines(value) for form in forms(line)))
         self._every = sorted(every, key=lambda form: len(form.plain), reverse=True)
         self._finder = re.compile(trie_of([form.head() for form in every])) if every else None
-        self._crossing = [form for form in every if form.crosses_units]
+        # While one of these is still arriving on one line, a part of it could be closed.
+        self._crossing = [form for form in every if closed_until(form.plain, 0, len(form.plain)) > 0]
         self._by_cut: dict[str, list[Form]] = {}
         for form in every:
             for cut in _cuts(form):
@@ -293,7 +279,7 @@ class KnownValues:
 
     def _open_at(self, text: str, start: int, border: int) -> list[Form]:
         """Return the forms that may be going on at `border`."""
-        since = max(start, border - _GAP_CHARS_MAX)
+        since = max(start, border - _BREAK_CHARS_MAX)
         has_break = text.find("\n", since, border) >= 0 or text.find("\r", since, border) >= 0
         gap = _GAP.search(text, since, border) if has_break else None
         if gap is None:

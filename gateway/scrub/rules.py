@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 # One pass over a text for hundreds of literals at once, on whichever engine is installed.
 #
@@ -40,19 +40,9 @@ SURROGATE: Final = re.compile("[\ud800-\udfff]")
 """A half of a character, which Python's text may hold and UTF-8 may not."""
 
 
-class Finder(Protocol):
-    """Exact search for a fixed set of literals."""
-
-    @property
-    def literals(self) -> tuple[str, ...]:
-        """Return the literals that are searched for; a hit names its literal by the index in this tuple."""
-
-    def find(self, text: str, start: int = 0, end: int | None = None) -> list[Hit]:
-        """Find every place of every literal in `text[start:end]`, also overlapping ones, by start and then by end."""
-
-
 class TrieFinder:
-    """`Finder` on the standard library."""
+    """Exact search for a fixed set of literals, on the standard library; a hit names its literal by its place in
+    `literals`."""
 
     __slots__ = ("_at_once", "_pattern", "_places", "literals")
 
@@ -66,7 +56,7 @@ class TrieFinder:
         }
 
     def find(self, text: str, start: int = 0, end: int | None = None) -> list[Hit]:
-        """See `Finder.find`."""
+        """Find every place of every literal in `text[start:end]`, also overlapping ones, by start and then by end."""
         stop = len(text) if end is None else end
         hits: list[Hit] = []
         search = self._pattern.search
@@ -79,7 +69,7 @@ class TrieFinder:
 
 
 class AutomatonFinder:
-    """`Finder` on the Aho-Corasick automaton of `ahocorasick_rs`: one step per byte, however many literals."""
+    """The same search on the Aho-Corasick automaton of `ahocorasick_rs`: one step per byte, however many literals."""
 
     __slots__ = ("_automaton", "literals")
 
@@ -88,7 +78,7 @@ class AutomatonFinder:
         self._automaton = ahocorasick_rs.AhoCorasick(self.literals, store_patterns=False)
 
     def find(self, text: str, start: int = 0, end: int | None = None) -> list[Hit]:
-        """See `Finder.find`."""
+        """See `TrieFinder.find`."""
         piece = text[start:end]
         try:
             hits = self._automaton.find_matches_as_indexes(piece, overlapping=True)
@@ -101,7 +91,8 @@ class AutomatonFinder:
 
 _BY_PLACE: Final = itemgetter(1, 2)
 
-ENGINE: type[TrieFinder] | type[AutomatonFinder] = AutomatonFinder if "ahocorasick_rs" in sys.modules else TrieFinder
+Finder = TrieFinder | AutomatonFinder
+ENGINE: type[Finder] = AutomatonFinder if "ahocorasick_rs" in sys.modules else TrieFinder
 """The one at work here."""
 
 
