@@ -33,8 +33,8 @@ from gateway.scrub.words import Announcement, KeywordFamily, is_announcing, voca
 
 
 IDENTIFIER_REST: Final = re.compile(r"[A-Za-z0-9_-]{0,40}", re.ASCII)
-FENCE: Final = re.compile(r"`{3,}[a-z]{0,12}\Z|\\n")
-BULLET: Final = re.compile(r"[-*•|]\Z|>")
+FENCE: Final = re.compile(r"`{3,}[a-z]{0,12}\Z")
+BULLET: Final = re.compile(r"(?:[-*•|#+]|--|//)\Z|>")
 BLOCK_SCALAR: Final = re.compile(r"[|>][+-]?\d?\Z")
 """`password: |`, the value is below."""
 
@@ -56,10 +56,12 @@ MARK: Final = re.compile(
 """Arrows and emoji."""
 
 OPENING: Final = re.compile(
-    r"[bBrRfFuU@$]{0,2}(?P<quote>\\{0,7}(?:\"\"\"|'''|[\"'])|`)|\*{1,2}|~~|\|{1,2}|[(\[⟦]|\{(?=[\"'])"
+    r"[bBrRfFuUN@$]{0,2}(?P<quote>\\{0,7}(?:\"\"\"|'''|[\"'])|`)|\*{1,2}|~~|\|{1,2}|[(\[⟦]|\{(?=[\"'])"
     r"|<(?=[^<>\s/]{6,64}>)"
 )
-WRAPPED_IN: Final = re.compile(r"(?:String::from|SecretStr|SecretString|Buffer\.from|Some|strdup|bytes)\((?=[\"'])")
+WRAPPED_IN: Final = re.compile(
+    r"(?:String::from|QStringLiteral|QLatin1String|SecretStr|SecretString|Buffer\.from|Some|strdup|bytes)\((?=[\"'])"
+)
 """`api_key = String::from("…")`"""
 
 NOTE: Final = re.compile(r"[(\[](?:[^\d()\[\]#\n]|base\d\d){1,60}[)\]](?= ?[:=]| is\b| \S{0,64}\d)")
@@ -297,7 +299,7 @@ class AnnouncedValue(State):
             return None
         if self._is_below and text[at - 1].isspace() and (bullet := BULLET.match(text, at, unit)):
             return bullet.end()
-        if char in "`\\" and self._bond >= Bond.SAID and (fence := FENCE.match(text, at, unit)):
+        if char == "`" and self._bond >= Bond.SAID and (fence := FENCE.match(text, at, unit)):
             self._is_below = True
             return fence.end()
         if char in "|>" and self._bond == Bond.ASSIGNED and (block := BLOCK_SCALAR.match(text, at, unit)):
@@ -389,7 +391,7 @@ class AnnouncedValue(State):
             return self._open(text, at, unit)
         if word.group().lower() in vocabulary().types:
             self._bond = Bond.LOOSE
-            return word.end()
+            return word.end() + (text[word.end() : word.end() + 1] == "?")
         if self._word.is_header and len(word.group()) >= CREDENTIAL_CHARS_MIN:
             return at
         is_phrase = PHRASE.match(text, at, unit) is not None
@@ -410,9 +412,8 @@ class AnnouncedValue(State):
         words = vocabulary()
         lowered = word.lower()
         if is_announcing(lowered):
-            return (
-                end if lowered == "key" and self._family is KeywordFamily.KEY and self._bond == Bond.ASSIGNED else None
-            )
+            is_key = lowered == "key" and self._family is KeywordFamily.KEY and self._bond == Bond.ASSIGNED
+            return end if is_key else None
         if lowered in words.says and self._bond < Bond.SAID:
             self._must_be_quoted = self._is_other_thing = False
             self._bond_of_complement = self._bond if lowered in words.complements else None
@@ -555,7 +556,8 @@ class AnnouncedValue(State):
         if closing is None or newline >= 0:
             is_decided = newline >= 0 or end - at >= QUOTED_CHARS_MAX or is_last
             return None if is_decided else StepResult(at, waits=True)
-        if text.startswith(("==", "!="), closing.end()):
+        is_key = text.startswith("{", at - len(self._quote) - 1) and text.startswith(":", closing.end())
+        if is_key or text.startswith(("==", "!="), closing.end()):
             return StepResult(at, is_over=True)
         stop = closing.end() - len(self._quote)
         if placeholder := PLACEHOLDER.search(text, at, stop):
@@ -565,7 +567,7 @@ class AnnouncedValue(State):
             if self._word.word == "authorization":
                 self._family, self._bond = KeywordFamily.SCHEME, Bond.SAID
         value = text[at:stop]
-        if is_jumble(value) and not value.startswith("-----"):
+        if is_jumble(value) and not value.startswith(("-----", *KEPT_ELSEWHERE)):
             is_cut = True
         elif any(map(str.isspace, value)):
             is_cut = self._family is KeywordFamily.PERSONAL and is_pass_phrase(value)

@@ -29,7 +29,7 @@ class Bond(IntEnum):
 
 _EXPRESSION: Final = re.compile(
     r"[{<\[(]|[$%@&#][{<\[(]|%\w{2,}%\Z|--[a-z]|[a-z][a-z0-9+.-]*://"
-    r"|[a-z_]{3,}=(?:\d+|True|False|None)\Z|!(?:vault|secret|Ref|Sub|GetAtt)|(?:vault|ssm|keyring|arn):"
+    r"|[a-z_]{3,}=(?:\d+|True|False|None)\Z|(?:vault|ssm|keyring):"
     r"|(?:os|self|this|process|config|cfg|settings|args|env|environ|request|req|ctx|var|local|secrets?|data|module"
     r"|params|opts|options|conf)\."
 )
@@ -43,11 +43,14 @@ _CALL: Final = re.compile(
     r"[$@]?([A-Za-z_][\w.]*\w)(?:[(\[]|(?<=\w)\{(?=\w)|\?\?|\?\.|->|::|[+|][A-Za-z_]+\.|!?,?\Z)|\$(\w{2,24})-\Z",
     re.ASCII,
 )
-_NUMBERED_MEMBER: Final = re.compile(r"\.\d{2,}\Z|\d\D+\d.*\d\Z", re.ASCII)
-"""No member is called so: `berlin.2302`, `h4rb0r.88`."""
+_NUMBERED_MEMBER: Final = re.compile(
+    r"\.\d{2,}\Z|\d\D+\d.*\d\Z|\A[a-z]{3,}\.(?!(?:sha|utf|base|u?int|float|md|aes|[ehpr]s|ed|key|conv|step|test)\d)[a-z]{3,12}\d{2,4}\Z",
+    re.ASCII,
+)
+"""No member is called so: `berlin.2302`, `h4rb0r.88`, `berlin.harbor88`."""
 
 _HASH: Final = re.compile(
-    r"MII(?![A-Za-z0-9+/]{3}IBA|CX|BO|BV)[A-Za-z0-9+/]{20}|sha-?\d+[:-]|md5:|\$\d?[a-z]{1,8}\d?[a-z]?\$(?=\S{16})|\{[A-Z0-9]+\}|pbkdf2|\$?argon2|bcrypt"
+    r"MII(?![A-Za-z0-9+/]{3}IBA|CX|BO|BV)[A-Za-z0-9+/]{20}|sha-?\d+[:-]|s-1-\d|arn:aws|md5:|\$\d?[a-z]{1,8}\d?[a-z]?\$(?=\S{16})|\{[A-Z0-9]+\}|pbkdf2|\$?argon2|bcrypt"
     r"|scrypt|scram-sha|vault:v\d|\$ansible_vault;|enc\(|U2FsdGVkX1",
     re.IGNORECASE,
 )
@@ -66,7 +69,7 @@ MASKED: Final = re.compile(r"[*•xX.…_#?-]{3,}\Z|.{0,4}[*•]{3,}|<?\[?(?:red
 _REGEX: Final = re.compile(r"\(\?[=!:<]|\[\^?[aA0]-[zZ9]|\{\d+,\d*\}[$/\"']|A-Z\d?0-9|A-Za-z")
 """A pattern that passwords must match."""
 
-_INTERPOLATED: Final = ("${", "$env:", "{", "<", "%(", "$(", "#{")
+_INTERPOLATED: Final = ("${", "$env:", "{", "<", "%(", "$(", "#{", "!Sub", "!Ref", "!GetAtt", "!vault", "!secret")
 _STANDS_IN: Final = re.compile(
     r"your(?=[-_ ])|your(?:api|pass|key|token|secret)|placeholder|example|changeme|change[-_]me|xxxx|\*\*\*|\.\.\."
     r"|(?:replace|insert)[-_]|[-_]here\b|required\||(?:\A|[=:])%[\d$.]*l*[sdrxuif](?:[%:,/]|\Z)|\{\}"
@@ -89,8 +92,10 @@ _NIL_CHARS: Final = 2
 _REFERRING: Final = "@:$%‹›"
 """Around a name these make a reference to something (`:password`)."""
 
-_DIGEST: Final = re.compile(r"(?:[0-9a-f]{40}|(?:[A-Za-z][\w.]*[-/])+[0-9a-f]{7,64})", re.ASCII)
-"""Behind a mere `key:`, a commit or the key of a cache."""
+_DIGEST: Final = re.compile(
+    r"(?:[0-9a-f]{40}|(?:[A-Za-z][\w.]*[-/])+(?:[0-9a-f]{8}-(?:[0-9a-f]{4}-){3})?[0-9a-f]{7,64})", re.ASCII
+)
+"""Behind a mere `key:`, a commit, the key of a cache or of a stored object."""
 
 _NUMBERED: Final = re.compile(r"[a-z]+\d{0,2}(?:-[a-z]+\d{0,2})+-\d{5,12}")
 _HEX: Final = re.compile(r"(?:0x)?[0-9a-fA-F]+")
@@ -101,7 +106,7 @@ _NAME_AND_VALUE: Final = re.compile(r"-{0,2}([A-Za-z_][\w.]{2,40})!?==?[^\s=]", 
 _MODEL: Final = re.compile(r"[A-Z]{2,5}[a-z]?[-#_.v]?\d[\d.v-]{0,3}[a-z]?(?:[-/][A-Z][a-z]+)?|[A-Z]\d{1,4}")
 """`SHA256`, `SOCKSv5`, `PKCS#12`, `E464`: what a technical text calls things."""
 
-_TYPE: Final = re.compile(r"[A-Za-z]\w*(?:Key|Token|Secret)", re.ASCII)
+_TYPE: Final = re.compile(r"[A-Za-z]\w*(?:Key|Token|Secret|Lexer|Parser|Provider|Factory)", re.ASCII)
 _CODE_SIGNS: Final = re.compile(r"[()\[\]{}|,;]")
 _COUNT: Final = re.compile(r"\d+", re.ASCII)
 _SPELLED: Final = re.compile(r"\w+(?:[:=|/_.]+\w*)+|[:=|/_.]+\w+")
@@ -119,7 +124,7 @@ _ALPHABET: Final = re.compile("abcdefghijklm|opqrstuvwxyz", re.IGNORECASE)
 _NUMBER_CHARS: Final = range(15, 25)
 """A number of this length behind `token =` is no count, no date and no time."""
 
-_CHARS_MIN: Final = {Bond.LOOSE: 8, Bond.ADJACENT: 6, Bond.SAID: 5, Bond.ASSIGNED: 4}
+_CHARS_MIN: Final = {Bond.LOOSE: 8, Bond.ADJACENT: 6, Bond.SAID: 4, Bond.ASSIGNED: 4}
 _UNSPOKEN_CHARS_MIN: Final = 14
 """Letters in one case that nobody could say, and too many for an abbreviation."""
 
@@ -200,26 +205,18 @@ def _is_stand_in(value: str, *, is_quoted: bool) -> bool:
         return False
     if (_UUID.fullmatch(value) and len(set(value)) <= _NIL_CHARS) or _FINGERPRINT.fullmatch(value) or "${" in value:
         return True
-    if (
-        value.startswith(_INTERPOLATED)
-        or _REGEX.search(value)
-        or _FILE.fullmatch(value)
-        or _SHOUTED_NAME.fullmatch(value)
-    ):
+    if value.startswith(_INTERPOLATED) or _REGEX.search(value):
+        return True
+    if _FILE.fullmatch(value) or _SHOUTED_NAME.fullmatch(value):
         return True
     return not is_quoted and _is_expression(value)
 
 
 def _is_expression(value: str) -> bool:
     """Tell whether code fetches the secret from elsewhere: a call, a lookup, a variable, a path."""
-    if (
-        _EXPRESSION.match(value)
-        or _SCRIPT.search(value)
-        or value.endswith("(")
-        or not any(map(str.isalnum, _PRINTED.sub("", value)))
-    ):
+    if _EXPRESSION.match(value) or _SCRIPT.search(value) or value.endswith("("):
         return True
-    return is_reference(value)
+    return is_reference(value) or not any(map(str.isalnum, _PRINTED.sub("", value)))
 
 
 def is_reference(value: str) -> bool:
@@ -230,14 +227,12 @@ def is_reference(value: str) -> bool:
     if "/" in value and is_wordy(value.replace("#", "/")):
         return True
     call = _CALL.match(value)
-    if (
-        call is None
-        or _NO_CALL.search(value)
-        or (call.end() == len(value) and not value.startswith("$") and value[-1] not in "([" and "." not in value)
-    ):
+    if call is None or _NO_CALL.search(value):
         return False
-    if call.end() == len(value) and _NUMBERED_MEMBER.search(value):
-        return False
+    if call.end() == len(value):
+        is_plain_name = not value.startswith("$") and value[-1] not in "([" and "." not in value
+        if is_plain_name or _NUMBERED_MEMBER.search(value):
+            return False
     return all(_is_regular(piece) for piece in re.split(r"[._]", call[1] or call[2]) if piece)
 
 
@@ -325,18 +320,9 @@ def _is_made(value: str) -> bool:
         return False
     if says_placeholder(value) or _is_counted(value):
         return False
-    if (
-        len(value) >= _UNSPOKEN_CHARS_MIN
-        and value.isalnum()
-        and (value.islower() or value.isupper())
-        and UNSPOKEN.search(value)
-    ):
+    if is_unspoken(value) and value.isalnum() and (value.islower() or value.isupper()):
         return True
-    if (
-        is_wordy(value)
-        or _NUMBERED.fullmatch(value)
-        or all(_is_name(piece) for piece in re.split(r"[-_./:=@?]", value))
-    ):
+    if is_wordy(value) or _NUMBERED.fullmatch(value) or all(map(_is_name, re.split(r"[-_./:=@?]", value))):
         return False
     if any(char.isdigit() for char in value):
         return any(char.isalpha() for char in value)

@@ -160,6 +160,13 @@ _LOOK_BACK_CHARS: Final = 96
 """What stands before an anchor; a stream keeps not much more."""
 
 _ROWS_MAX: Final = 200
+_MARK: Final = re.compile(
+    r"[>+#/-]{1,2} ?|\d{4}-\d\d-\d\d[T ][\d:.,]{8,18}Z?(?: [A-Z]{4,8})? [\w.-]{1,24}: "
+    r"|[A-Z][a-z]{2} [ \d]\d [\d:]{8} \S{1,24} \S{1,24}: "
+)
+"""What a quotation, a comment, a difference or a log puts in front of each line."""
+
+_SHAPE: Final = str.maketrans("123456789", "0" * 9)
 _OF_COLUMNS: Final = (KeywordFamily.PERSONAL, KeywordFamily.KEY)
 _CELL: Final = re.compile(r"[(,]|\\?[\"'](?P<value>(?:[^\"'\\]|\\.|''){0,256}?)\\?[\"']|[^(,\"']+")
 
@@ -181,6 +188,19 @@ _CHECKS: Final[Mapping[str, Check]] = {
     "pass_phrase": is_pass_phrase,
     "words_in_base64": words_in_base64,
 }
+
+
+def _mark_of(text: str, at: int) -> tuple[int, str]:
+    """Return where the line that holds `at` begins, and the shape of the mark it begins with."""
+    begins = max(0, at - _LOOK_BACK_CHARS)
+    line = text.rfind("\n", begins, at) + 1 or begins
+    mark = _MARK.match(text, line, at)
+    return line, mark.group().translate(_SHAPE) if mark else ""
+
+
+def _behind(mark: str, text: str, line: int) -> int:
+    """Return where the text of a line begins that may have the same mark as the one above."""
+    return line + len(mark) if text[line : line + len(mark)].translate(_SHAPE) == mark else line
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,8 +231,11 @@ class LineRule:
         return [
             SecretSpan(*part, self.id)
             for part in parts
-            if not PLACEHOLDER.search(found.string, *part)
-            and all(check(found.string[part[0] : part[1]]) for check in self.checks)
+            if PLACEHOLDER.fullmatch(found.string, *part)
+            or (
+                not PLACEHOLDER.search(found.string, *part)
+                and all(check(found.string[part[0] : part[1]]) for check in self.checks)
+            )
         ]
 
 
@@ -236,11 +259,9 @@ class RuledLines(State):
     """Secrets of the line that was read: all are cut before more of the text is."""
     _is_below: bool = False
     _is_under_head: bool = False
+    _mark: str = ""
     _misses: int = 0
     _rows: int = 0
-
-    def __post_init__(self) -> None:
-        self._is_under_head = self.rule.head is None
 
     def waits(self, text: str, at: int, end: int, *, is_last: bool) -> bool:
         """Tell whether the line at `at` is not whole yet: until then there is nothing to look for."""
@@ -248,10 +269,14 @@ class RuledLines(State):
 
     def step(self, text: str, at: int, end: int, *, is_last: bool) -> StepResult:
         """See `State.step`. `at` is the anchor at first, then the beginning of a line."""
+        passed = at
         while self._cuts:
             cut = self._cuts.pop(0)
-            if cut.start >= at:
+            if cut.start >= passed and not PLACEHOLDER.fullmatch(text, cut.start, cut.end):
                 return StepResult(cut.end, cut=cut, is_over=not self._cuts)
+            passed = max(passed, cut.end)  # nothing else is read of what was a secret before
+        if passed > at:
+            return StepResult(passed, is_over=True)
         stop = _line_end(text, at, end, self.rule.chars_max, is_last=is_last)
         if stop is None:
             return StepResult(at, waits=True)
@@ -268,27 +293,27 @@ class RuledLines(State):
         rule = self.rule
         if not self._is_below:
             self._is_below = True
+            self._mark = _mark_of(text, at)[1] if rule.row is not None else ""
             found = rule.line.match(text, at, stop)
             if found and rule.each:
                 self.read_until = min(found.end(), at + rule.chars_max // 2)
             if found and "columns" in rule.line.groupindex:
                 families = enumerate(map(family_of_name, found["columns"].split(",")))
                 self._columns = {column: family for column, family in families if family in _OF_COLUMNS}
-                self._cuts = self._secrets(found)
-                return bool(self._columns)
             self._cuts = self._secrets(found)
-            return found is not None
+            return found is not None and (bool(self._columns) or "columns" not in rule.line.groupindex)
         assert rule.row is not None, "without one nothing is due below"
         self._rows += 1
         if text[at - 1] != "\n":
             return self._rows < _ROWS_MAX
+        at = _behind(self._mark, text, at)
         if rule.head is not None and rule.head.fullmatch(text, at, stop):
             self._is_under_head = True
             return True
-        found = rule.row.fullmatch(text, at, stop) if self._is_under_head else None
+        found = rule.row.fullmatch(text, at, stop) if self._is_under_head or rule.head is None else None
         self._cuts = self._secrets(found)
         self._misses = 0 if self._cuts else self._misses + 1
-        self._is_under_head = found is not None or rule.head is None
+        self._is_under_head = found is not None
         return self._misses <= rule.gap and self._rows < _ROWS_MAX
 
     def _secrets(self, found: re.Match[str] | None) -> list[SecretSpan]:
@@ -402,7 +427,7 @@ _HEAD_REST: Final = re.compile(r"(?:[^\W\d]|[-/ \t|,;\"'`*\r])*\n?")
 """What follows on the line of a header; any other character says that this is none."""
 
 _RULE_LINE: Final = re.compile(r"[\s|:=+-]*\Z")
-_AROUND_CELL: Final = " \t\r\"'`*"
+_AROUND_CELL: Final = " \t\r\"'`*}]"
 _BETWEEN_CELLS: Final = tuple(map(re.compile, (r"\|", r"\t", ";", ",", r"[ \t]{2,}")))
 """Signs that part the cells, those first that are no part of a text."""
 
@@ -414,6 +439,7 @@ class TableColumn(State):
     _word: Announcement
     """It ends where the machine is until the header is read, whatever its own positions say by then."""
     _between: re.Pattern[str] | None = None
+    _mark: str = ""
     _cells: int = 0
     _columns: dict[int, KeywordFamily] = field(default_factory=dict)
     _rows: int = 0
@@ -432,9 +458,6 @@ class TableColumn(State):
 
     def _below_header(self, text: str, at: int, end: int, *, is_last: bool) -> int | None:
         """Return where the first row begins; negative if there is no table; None if that cannot be told yet."""
-        line = text.rfind("\n", max(0, at - _LOOK_BACK_CHARS), at) + 1
-        if not line and at > _LOOK_BACK_CHARS:
-            return -1
         limit = min(end, at + _HEAD_CHARS_MAX)
         edge = _AT_EDGE.match(text, at, limit)
         if edge is None:
@@ -444,6 +467,10 @@ class TableColumn(State):
         if rest is None or not rest.group().endswith("\n"):
             is_open = not is_last and rest is not None and rest.end() == end and limit == end
             return None if is_open else -1
+        line, self._mark = _mark_of(text, at)
+        if line and text[line - 1] != "\n":
+            return -1
+        line += len(self._mark)
         below = rest.end()
         head = text[line : below - 1]
         for between in _BETWEEN_CELLS:
@@ -456,6 +483,8 @@ class TableColumn(State):
     ) -> int | None:
         line, word_end, below = head
         heads = _cells_of(text, line, below - 1, between)
+        opened = max(text.rfind(sign, *heads[0]) for sign in "\"'>[") + 1
+        heads[0] = (max(heads[0][0], opened), heads[0][1])  # `"content": "user;password`
         columns: dict[int, KeywordFamily] = {}
         for which, (start, stop) in enumerate(heads):
             if not _HEAD.fullmatch(text, start, stop):
@@ -467,7 +496,7 @@ class TableColumn(State):
         if row_end is None:
             return None
         is_drawn = row_end > below and _RULE_LINE.match(text, below, row_end) is not None
-        is_table = is_drawn or len(_cells_of(text, below, row_end, between)) == len(heads)
+        is_table = is_drawn or len(_cells_of(text, _behind(self._mark, text, below), row_end, between)) == len(heads)
         if len(heads) < 2 or not columns or not is_table:
             return -1
         self._between, self._cells, self._columns = between, len(heads), columns
@@ -486,7 +515,7 @@ class TableColumn(State):
             if row_end is None:
                 return StepResult(at, waits=True)
             if text[at - 1] == "\n":
-                cells = _cells_of(text, at, row_end, self._between)
+                cells = _cells_of(text, _behind(self._mark, text, at), row_end, self._between)
                 is_rule = _RULE_LINE.match(text, at, row_end) is not None and row_end > at
                 if row_end - at >= _LINE_CHARS_MAX or (len(cells) != self._cells and not is_rule):
                     return StepResult(at, is_over=True)

@@ -16,7 +16,7 @@ from gateway.scrub.states import CookieLine, NearVendor, State, StepResult
 from gateway.scrub.view import unit_end
 from gateway.scrub.words import Announcement, KeywordFamily, announces_more, vocabulary
 
-BETWEEN_WORDS: Final = re.compile(r"[ _-]?(?:(?:d[eo]?|di) |d')?")
+BETWEEN_WORDS: Final = re.compile(r"[ _-]?(?:(?:d[eo]?|di) (?:la )?|d')?")
 SECOND_WORD: Final = re.compile(r"[^\W\d_]{1,16}")
 _REACH_CHARS: Final = 96
 

@@ -71,7 +71,7 @@ _HEADER: Final = re.compile(r"-----BEGIN(?: [A-Z0-9]{1,12}){0,3} PRIVATE KEY(?: 
 _GAP: Final = re.compile(r"(?:\\{1,2}[nr]|<br ?/?>|vb[A-Z][A-Za-z]{1,8}|[\s>|\"'+*`,\\&._()-]){0,48}")
 _ARMOUR_FIELD: Final = r"(?:Proc-Type|DEK-Info|Version|Comment|Hash|Charset|MessageID):"
 _LINE_MARK: Final = re.compile(
-    r"(?:\\{1,2}[nr]|\r?\n)(?:(?!\[redacted:)[^\n\\]){0,48}?"
+    r"(?:\\{1,2}[nr]|\r?\n)(?:(?!\[redacted:)(?:[^\n\\]|\\{1,4}t)){0,48}?"
     rf"(?<![A-Za-z0-9+/=])(?=[A-Za-z0-9+/]{{40,120}}={{0,2}}(?:[\s\\]|\Z)|{_ARMOUR_FIELD})",
     re.ASCII,
 )
