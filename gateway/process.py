@@ -173,6 +173,12 @@ MIGRATE: Final = "--migrate"
 INHERITED: Final = "--inherited="
 """Tells a role on demand a descriptor: first that of its listener, then those of connections that wait there."""
 
+FORK: Final = "--fork"
+"""Tells the process that the supervisor executes to make several roles, one for each of the descriptors that follow."""
+
+PID_BYTES: Final = 4
+"""Of the first that such a role says to the supervisor: its process id, little-endian."""
+
 READY: Final = b"ready\n"
 _STDIN: Final = 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -11,12 +12,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import psutil
+import pytest
 
 from gateway.clock import SystemClock
 from gateway.contracts.errors import ConfigError
-from gateway.ops.supervisor.plan import ProcessPlan, RoleProcess
+from gateway.ops.supervisor.plan import ProcessPlan, RoleProcess, python_module
 from gateway.ops.supervisor.watch import DormantPort, ProcessSupervisor, keep_server
 from tests.parts.waiting import PATIENCE_S
 
@@ -70,6 +73,57 @@ async def test_a_role_that_is_killed_starts_again_with_a_new_process(tmp_path: P
     first = journal.events("role started")[0]["pid"]
     os.kill(first, signal.SIGKILL)
     await journal.until(lambda: len(journal.events("role started")) == 2)
+    assert journal.events("role ended by itself") == [{"role": "agent", "ended": "SIGKILL", "again_in_s": 0.2}]
+    watch.stop()
+    assert await running == 0
+    assert not any(psutil.pid_exists(facts["pid"]) for facts in journal.events("role started"))
+
+
+A_ROLE = """
+import json, os, pathlib, signal, sys
+with open("/proc/self/cmdline") as shown:
+    command = shown.read().rstrip("\\0").split("\\0")
+found = {"words": sys.argv[1:], "environment": dict(os.environ), "parent": os.getppid(), "command": command}
+found |= {"session": os.getsid(0), "executed_with": pathlib.Path("/proc/self/environ").read_text()}
+part = pathlib.Path(sys.argv[2] + ".part")
+part.write_text(json.dumps(found))
+part.rename(sys.argv[2])
+signal.pause()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="looks into processes that are closed")
+@pytest.mark.parametrize("can_fork", [True, False])
+async def test_roles_that_start_together_are_forks_that_know_their_own_secrets_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, can_fork: bool
+) -> None:
+    """And the supervisor's own children, which start again like all others. Where the system allows no such thing, each
+    is executed."""
+    if not can_fork:
+        monkeypatch.setattr(os, "pidfd_open", Mock(side_effect=PermissionError))
+    (tmp_path / "a_role.py").write_text(A_ROLE)
+    common = {"PATH": os.defpath, "PYTHONPATH": f"{tmp_path}:{Path(__file__).parents[2]}"}
+    roles = [
+        RoleProcess(
+            name, python_module("a_role", name, str(tmp_path / name)), {**common, f"KEY_OF_{name}": f"hush {name}"}
+        )
+        for name in ("channels", "agent")
+    ]
+    journal = Journal()
+    running = asyncio.create_task((watch := watch_of(*roles, journal=journal)).supervise())
+    await journal.until(lambda: len(journal.events("role started")) == 2)
+    pids = {facts["role"]: facts["pid"] for facts in journal.events("role started")}
+    for role in roles:
+        await asyncio.to_thread(file_appears, tmp_path / role.name)
+        found = json.loads((tmp_path / role.name).read_text())
+        assert role.environment.items() <= found["environment"].items()
+        assert str(found["environment"]).count("hush") == 1
+        assert ("hush" in found["executed_with"]) is not can_fork
+        assert found["words"] == [role.name, str(tmp_path / role.name)]
+        assert found["command"] == list(role.command)
+        assert (found["parent"], found["session"]) == (os.getpid(), pids[role.name])
+    os.kill(pids["agent"], signal.SIGKILL)
+    await journal.until(lambda: len(journal.events("role started")) == 3)
     assert journal.events("role ended by itself") == [{"role": "agent", "ended": "SIGKILL", "again_in_s": 0.2}]
     watch.stop()
     assert await running == 0

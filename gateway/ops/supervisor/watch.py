@@ -5,18 +5,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
+import json
+import os
 import signal
 import socket
-from asyncio.subprocess import Process
-from collections.abc import Callable, Collection, Coroutine
+from asyncio.subprocess import DEVNULL, Process
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from gateway.contracts.errors import TrivetError
 from gateway.limits import HTTP_BACKLOG, HTTP_HEAD_BYTES_MAX, HTTP_HEAD_S
-from gateway.ops.supervisor.plan import ProcessPlan, RoleProcess
+from gateway.ops.supervisor.plan import ProcessPlan, RoleProcess, python_module
 from gateway.preflight import is_our_name
-from gateway.process import EXIT_CONFIG, EXIT_FAILED, EXIT_OK, INHERITED, READY
+from gateway.process import EXIT_CONFIG, EXIT_FAILED, EXIT_OK, FORK, INHERITED, PID_BYTES, READY
 
 if TYPE_CHECKING:
     from gateway.contracts.ports import Clock  # loads all contracts, which the supervisor lives without
@@ -186,6 +189,76 @@ async def wait_unless(ending: asyncio.Event, waiting: Coroutine[None, None, None
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
+# Roles that start together are forks of one process: what both load is loaded once, and is in memory once for as long
+# as nobody writes to it. A role that starts again is executed by itself, and so are all of them where this fails.
+
+
+_BECOME_PARENT: Final = 36  # PR_SET_CHILD_SUBREAPER of <linux/prctl.h>: of those whose own parent ends
+_FORK_S: Final = 30.0  # a second, on a disk that is awake
+_MODULE_AT: Final = len(python_module("")) - 1
+
+
+class ForkedProcess:
+    """A child that asyncio did not start, with what is needed here of its `Process`."""
+
+    def __init__(self, pid: int) -> None:
+        """Watch a child. Raises `OSError` if it is none."""
+        self.pid = pid
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        self._descriptor = os.pidfd_open(pid)
+        self._code: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().add_reader(self._descriptor, self._reap)
+
+    async def wait(self) -> int:
+        """Wait for its end; the exit code, or the signal as a negative number."""
+        return await asyncio.shield(self._code)
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal. Raises `ProcessLookupError` when the process has ended."""
+        if self._code.done():
+            raise ProcessLookupError
+        signal.pidfd_send_signal(self._descriptor, number)
+
+    def _reap(self) -> None:
+        asyncio.get_running_loop().remove_reader(self._descriptor)
+        os.close(self._descriptor)
+        self._code.set_result(os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1]))
+
+
+async def fork_together(roles: Mapping[str, RoleProcess]) -> dict[str, tuple[ForkedProcess, socket.socket]]:
+    """Start processes by their names, each with our end of its socket. The one that they are forks of is executed with
+    no more than all of them may know. Raises `OSError`; those that began all the same end by themselves."""
+    os.close(os.pidfd_open(os.getpid()))  # not every system that has Linux's functions lets them be called
+    loop = asyncio.get_running_loop()
+    common = set.intersection(*(set(role.environment.items()) for role in roles.values()))
+    room = max((" ".join(role.command) for role in roles.values()), key=len)
+    with contextlib.ExitStack() as ours, contextlib.ExitStack() as theirs:
+        pairs = {name: socket.socketpair() for name in roles}
+        ends = {name: ours.enter_context(end) for name, (end, _) in pairs.items()}
+        inputs = [theirs.enter_context(end).fileno() for _, end in pairs.values()]
+        command = (*python_module(FORK, *map(str, inputs)), room)
+        origin = await asyncio.create_subprocess_exec(
+            *command, env=dict(common), stdin=DEVNULL, pass_fds=inputs, start_new_session=True
+        )
+        theirs.close()
+        ctypes.CDLL(None).prctl(_BECOME_PARENT, 1, 0, 0, 0)
+        try:
+            await asyncio.wait_for(origin.wait(), _FORK_S)
+        finally:
+            ctypes.CDLL(None).prctl(_BECOME_PARENT, 0, 0, 0, 0)
+            if origin.returncode is None:
+                origin.kill()
+        forked = {}
+        for name, role in roles.items():
+            ends[name].setblocking(False)
+            told = json.dumps([role.command[_MODULE_AT:], dict(role.environment)])
+            await loop.sock_sendall(ends[name], told.encode() + b"\n")
+            pid = await loop.sock_recv(ends[name], PID_BYTES)  # empty, and no process, if it has not begun
+            forked[name] = ForkedProcess(int.from_bytes(pid, "little")), ends[name]
+        ours.pop_all()
+        return forked
+
+
 class ProcessSupervisor:
     """Runs one plan until `stop` is called or a role cannot go on.
 
@@ -201,7 +274,8 @@ class ProcessSupervisor:
         self._chance = chance
         self._say = say
         self._port = port
-        self._living: dict[str, Process] = {}
+        self._living: dict[str, Process | ForkedProcess] = {}
+        self._forked: dict[str, tuple[ForkedProcess, socket.socket]] = {}
         self._keepers: dict[str, list[asyncio.Task[None]]] = {}
         self._unready: set[str] = set()
         self._ready = asyncio.Event()
@@ -210,18 +284,22 @@ class ProcessSupervisor:
 
     async def supervise(self) -> int:
         """Start, watch and stop everything; the exit code of the whole."""
+        processes = {name: role for role in self._plan.roles for name in _names(role)}
+        self._unready.update(name for name, role in processes.items() if not role.is_on_demand)
+        together = {name: role for name, role in processes.items() if name in self._unready and _can_be_forked(role)}
+        if len(together) > 1:
+            with contextlib.suppress(OSError):
+                self._forked = await fork_together(together)
         for role in self._plan.roles:
-            names = [role.name if role.processes == 1 else f"{role.name}-{i + 1}" for i in range(role.processes)]
-            self._keepers[role.name] = [asyncio.create_task(self._keep(role, name), name=name) for name in names]
-            if not role.is_on_demand:
-                self._unready.update(names)
+            keepers = [asyncio.create_task(self._keep(role, name), name=name) for name in _names(role)]
+            self._keepers[role.name] = keepers
         await self._ending.wait()
         for role in self._plan.roles:
             keepers = self._keepers[role.name]
-            processes = [self._living[task.get_name()] for task in keepers if task.get_name() in self._living]
-            await asyncio.gather(*(_end(process, role.grace_s) for process in processes))
+            living = [self._living[task.get_name()] for task in keepers if task.get_name() in self._living]
+            await asyncio.gather(*(_end(process, role.grace_s) for process in living))
             await asyncio.gather(*keepers)
-            if processes:
+            if living:
                 self._say("role stopped", role=role.name)
         return self._exit_code
 
@@ -245,7 +323,7 @@ class ProcessSupervisor:
     async def _keep(self, role: RoleProcess, name: str) -> None:
         """Keep one process of a role running, life after life."""
         restarts = Restarts()
-        while not self._ending.is_set():
+        while name in self._forked or not self._ending.is_set():
             if role.is_on_demand and self._port is not None:
                 await wait_unless(self._ending, self._port.until_asked())
                 if self._ending.is_set():
@@ -271,24 +349,31 @@ class ProcessSupervisor:
 
     async def _live(self, role: RoleProcess, name: str) -> int:
         """Live one life: from the start to the exit code. A machine that cannot start a process is a short life."""
+        if name in self._forked:
+            return await self._watch(role, name, *self._forked.pop(name))
         ours, theirs = socket.socketpair()
-        with ours:
-            with theirs:
-                try:
-                    process = self._living[name] = await _spawn(role, theirs, self._inherited(role))
-                except OSError as error:
-                    self._say("role cannot be started", role=name, error=str(error))
-                    return EXIT_FAILED
-            hearing = asyncio.create_task(self._hear(role, name, ours))
+        with theirs:
             try:
-                self._say("role started", role=name, pid=process.pid)
-                if self._ending.is_set():  # while it was being started, so nobody else will stop it
-                    await _end(process, role.grace_s)
-                return await process.wait()
-            finally:
-                del self._living[name]
-                hearing.cancel()
-                await asyncio.gather(hearing, return_exceptions=True)
+                process = await _spawn(role, theirs, self._inherited(role))
+            except OSError as error:
+                ours.close()
+                self._say("role cannot be started", role=name, error=str(error))
+                return EXIT_FAILED
+        return await self._watch(role, name, process, ours)
+
+    async def _watch(self, role: RoleProcess, name: str, process: Process | ForkedProcess, ours: socket.socket) -> int:
+        self._living[name] = process
+        hearing = asyncio.create_task(self._hear(role, name, ours))
+        try:
+            self._say("role started", role=name, pid=process.pid)
+            if self._ending.is_set():  # while it was being started, so nobody else will stop it
+                await _end(process, role.grace_s)
+            return await process.wait()
+        finally:
+            del self._living[name]
+            hearing.cancel()
+            await asyncio.gather(hearing, return_exceptions=True)
+            ours.close()
 
     def _inherited(self, role: RoleProcess) -> tuple[int, ...]:
         """Return the descriptors that a role takes over: the port's, if it is on demand."""
@@ -333,6 +418,15 @@ async def keep_server(server: WatchedServer, *, clock: Clock, chance: Callable[[
             say("valkey started")
 
 
+def _names(role: RoleProcess) -> list[str]:
+    return [role.name] if role.processes == 1 else [f"{role.name}-{i + 1}" for i in range(role.processes)]
+
+
+def _can_be_forked(role: RoleProcess) -> bool:
+    """Tell whether a role is a module of ours, on a system that tells of the end of children it did not start."""
+    return hasattr(os, "pidfd_open") and role.command[:_MODULE_AT] == python_module("")[:_MODULE_AT]
+
+
 async def _spawn(role: RoleProcess, stdin: socket.socket, inherited: Collection[int]) -> Process:
     """Start a new process in a session of its own, so that Ctrl-C reaches only the supervisor. It is told the
     descriptors that it inherits."""
@@ -342,15 +436,15 @@ async def _spawn(role: RoleProcess, stdin: socket.socket, inherited: Collection[
     )
 
 
-async def _end(process: Process, grace_s: float) -> None:
+async def _end(process: Process | ForkedProcess, grace_s: float) -> None:
     with contextlib.suppress(ProcessLookupError):
-        process.terminate()
+        process.send_signal(signal.SIGTERM)
     try:
         async with asyncio.timeout(grace_s):
             await process.wait()
     except TimeoutError:
         with contextlib.suppress(ProcessLookupError):
-            process.kill()
+            process.send_signal(signal.SIGKILL)
         await process.wait()
 
 
