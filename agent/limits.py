@@ -39,6 +39,7 @@ SESSIONS_SHOWN: Final = 10  # conversations on one page of /sessions: they fit o
 MODEL_BACKOFF_S: Final = (0.5, 2.0)  # before the second and the third try, the last
 OUTPUT_RAISED: Final = 4  # times as many tokens as were too few: what is asked once more is seldom twice as long
 MODEL_RETRY_AFTER_MAX_S: Final = 60.0  # a provider that wants longer has said no
+MODEL_EVENTS_AT_ONCE: Final = 32  # of a stream, in some 2 ms: others wait no longer, and it waits for few of them
 MODEL_TOOLS_KEPT: Final = 64  # lists of tools in JSON, about 10 kB each: one for each model and each who may use others
 MODEL_EVENT_BYTES_MAX: Final = 16_000_000  # of a stream: an image at most; an event without an end is none
 MODEL_ERROR_BYTES_MAX: Final = 65_536  # of a provider's error: its first words say what it is

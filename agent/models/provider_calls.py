@@ -22,7 +22,7 @@ from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 
-from agent.limits import MODEL_ERROR_BYTES_MAX, MODEL_EVENT_BYTES_MAX, MODEL_TOOLS_KEPT
+from agent.limits import MODEL_ERROR_BYTES_MAX, MODEL_EVENT_BYTES_MAX, MODEL_EVENTS_AT_ONCE, MODEL_TOOLS_KEPT
 from agent.models.litellm_import import Litellm
 from agent.models.requests import ToolSpec
 from gateway.contracts.errors import ModelUnavailable
@@ -266,10 +266,11 @@ class ProviderCalls:
                     raise self._mapped(await _refusal(response, call), call.model, call.provider)
                 events = ServerSentEvents()
                 async for piece in response.content.iter_any():
-                    for event in events.feed(piece):
+                    for count, event in enumerate(events.feed(piece), 1):
                         is_ended = is_ended or _END.search(event) is not None
                         yield self._parsed(event, call)
-                        await asyncio.sleep(0)  # what came at once is read without waiting: others have their turn
+                        if count % MODEL_EVENTS_AT_ONCE == 0:  # they are read without waiting: others have their turn
+                            await asyncio.sleep(0)
                 for event in events.flush():
                     yield self._parsed(event, call)
         except aiohttp.ClientError as error:

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import pytest
 
+from agent.limits import MODEL_EVENTS_AT_ONCE
 from agent.models.litellm import LitellmClient
 from agent.models.litellm_import import load_litellm
 from agent.models.provider_calls import PROVIDERS, ProviderCalls, ServerSentEvents
@@ -296,7 +297,7 @@ def test_an_event_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) ->
         fed(*[b"data: xxxxxxxxx\n"] * 10)
 
 
-async def test_between_events_that_came_at_once_others_have_their_turn() -> None:
+async def test_while_events_that_came_at_once_are_read_others_have_their_turn() -> None:
     turns = 0
 
     async def count() -> None:
@@ -311,7 +312,7 @@ async def test_between_events_that_came_at_once_others_have_their_turn() -> None
         counting = asyncio.create_task(count())
         rest = [event async for event in deltas]
         counting.cancel()
-    assert turns >= len(rest) >= 200
+    assert turns >= len(rest) // MODEL_EVENTS_AT_ONCE > 5
 
 
 # --- before the first call
