@@ -42,6 +42,7 @@ YOUNG_S: Final = 1_200.0  # no reply is given up before: platforms and processes
 YOUNG_DELAY_MAX_S: Final = 60.0  # attempts that deaths of ours have spent must not make its reader wait
 RATE_LIMITS_MAX: Final = 200  # a 429 is flow control, no failure; yet a bucket that never opens must end
 MOVES_MAX: Final = 3  # a chat that moves more often is a loop
+REJECTIONS_MAX: Final = 4  # of the token, in a row: a single one may be a hiccup of the platform or of a proxy
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +60,12 @@ class ChunkAttempt:
     is_careful: bool = False
     carries_file: bool = False
     rate_limits: int = 0
+    rejections: int = 0
     moves: int = 0
 
     def next_chunk(self) -> ChunkAttempt:
         """Go on to the next chunk after this one arrived, with the same address and the same caution."""
-        return replace(self, is_plain=False, is_unsure=False, carries_file=False, rate_limits=0)
+        return replace(self, is_plain=False, is_unsure=False, carries_file=False, rate_limits=0, rejections=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,9 @@ def next_move(
             if waited.rate_limits >= RATE_LIMITS_MAX:
                 return FailReply(f"rate limited {waited.rate_limits} times in a row")
             return RetryChunk(waited, error.retry_after_s, DeliveryState.RETRY, is_exact=True)
+        case errors.CredentialsRejected():
+            rejected = replace(chunk_attempt, rejections=chunk_attempt.rejections + 1)
+            return RetryChunk(rejected, RETRY_DELAYS_S[chunk_attempt.rejections], DeliveryState.RETRY)
         case errors.AddressMoved():
             moved = replace(chunk_attempt, address=error.address, moves=chunk_attempt.moves + 1)
             return FailReply("the chat keeps moving") if moved.moves > MOVES_MAX else _at_once(moved)

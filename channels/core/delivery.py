@@ -253,10 +253,6 @@ class ReplyDelivery:
             try:
                 async with contents.chunk(entry.record.next_chunk, chunk_attempt) as chunk:
                     ids = await self._sender.attempt(entry, chunk, chunk_attempt, since_ms=since_ms, leaving=leaving)
-            except errors.CredentialsRejected as error:
-                state = DeliveryState.UNKNOWN if chunk_attempt.is_unsure else DeliveryState.RETRY
-                await entry.note(state, reason=str(error), attempt=chunk_attempt.attempt)
-                raise
             except errors.DeliveryError as error:
                 move = attempt.next_move(error, chunk_attempt, is_young=entry.age_s < attempt.YOUNG_S)
                 if not (chunk_attempt.carries_file and isinstance(error, errors.AddressDead)):
@@ -266,6 +262,8 @@ class ReplyDelivery:
                 log.warning("%s: reply %s: %s", self.adapter.name, entry.reply.id, error)
                 state = DeliveryState.UNKNOWN if move.chunk_attempt.is_unsure else move.state
                 await entry.note(state, reason=str(error), attempt=move.chunk_attempt.attempt)
+                if move.chunk_attempt.rejections >= attempt.REJECTIONS_MAX:
+                    raise
                 if move.is_exact:
                     await self._backoff.wait(move.wait_s)
                 else:

@@ -139,9 +139,7 @@ class StatusDelivery:
                 ids = await self.sender.attempt_status(entry, chunks[-1], address)
         except NoSpareBudget:
             return CROWDED_PAUSE_S
-        except errors.CredentialsRejected:
-            raise
-        except errors.DeliveryError as error:
+        except errors.DeliveryError as error:  # of a token that is bad the answers tell
             await self.health.learn(error, address)
             is_unknown = isinstance(error, errors.OutcomeUnknown) and _may_be_out(entry)
             return await self._after(entry, error, may_be_out=may_be_out or is_unknown)

@@ -60,10 +60,10 @@ def delivery_error(error: Exception) -> errors.DeliveryError:
             if error.status == 429:
                 scope = error.response.headers.get("X-RateLimit-Scope", "")
                 return errors.RateLimited(_retry_after_s(error), is_global=scope == "global")
+            if error.code == _TURNED_OFF or (error.status in (401, 403, 404) and not _is_discords(error)):
+                return errors.SendFailed(f"{said}: not by Discord itself")
             if error.status == 401:
                 return errors.CredentialsRejected(REJECTED)
-            if error.code == _TURNED_OFF or (error.status in (403, 404) and not _is_discords(error)):
-                return errors.SendFailed(f"{said}: not by Discord itself")
             if error.status in (403, 404) or error.code in _GONE_CODES:
                 return errors.AddressDead(said)
             if error.status >= 500:
@@ -77,7 +77,7 @@ def delivery_error(error: Exception) -> errors.DeliveryError:
 
 def _is_discords(error: discord.HTTPException) -> bool:
     """Tell whether Discord itself refused. A proxy in front of the API refuses with a page, and says nothing of the
-    place that was written to."""
+    place that was written to, nor of the token."""
     return error.code != 0 or error.response.headers.get("Content-Type", "").startswith("application/json")
 
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Final
@@ -36,6 +37,10 @@ _GONE: Final = (
 _TOO_LARGE: Final = "request entity too large"
 """A 413, which python-telegram-bot knows as a network error."""
 
+_TOO_MANY: Final = re.compile(r"too many requests(?:: retry after (\d+))?")
+"""A 429 whose delay is in its description only, which python-telegram-bot knows as a network error."""
+_RETRY_AFTER_DEFAULT_S: Final = 5.0
+
 REJECTED: Final = "Telegram does not accept the bot token; set it to the one that @BotFather shows"
 
 
@@ -56,8 +61,11 @@ def delivery_error(error: TelegramError, moved: Callable[[int], ReplyAddress]) -
         case InvalidToken():
             return errors.CredentialsRejected(REJECTED)
         case TimedOut() | NetworkError():
-            if _TOO_LARGE in error.message.lower():
+            said = error.message.lower()
+            if _TOO_LARGE in said:
                 return errors.FormatRefused(error.message)
+            if too_many := _TOO_MANY.match(said):
+                return errors.RateLimited(float(too_many[1] or _RETRY_AFTER_DEFAULT_S))
             if isinstance(error, NotConnected):
                 return errors.SendFailed(f"no connection ({error.message})")
             cause = error.__cause__  # something that nobody foresaw, and its text may hold the address

@@ -59,6 +59,8 @@ UNFORESEEN.__cause__ = RuntimeError("at https://api.example/bot42:token")
         (Forbidden("bot was blocked by the user"), AddressDead),
         (InvalidToken("Unauthorized"), CredentialsRejected),
         (NetworkError("Bad Gateway (502)"), OutcomeUnknown),
+        (NetworkError("Too Many Requests: retry after 7"), RateLimited),  # without its parameters
+        (NetworkError("Too Many Requests"), RateLimited),
         (NetworkError("Request Entity Too Large (413)"), FormatRefused),
         (NetworkError("cut before an answer came"), OutcomeUnknown),
         (UNFORESEEN, OutcomeUnknown),
@@ -76,6 +78,12 @@ def test_telegram(error: TelegramError, expected: type[DeliveryError]) -> None:
 def test_telegram_says_how_long_to_wait_in_two_ways() -> None:
     """Whole seconds, or a timedelta where the environment asks for it."""
     assert (seconds(3), seconds(timedelta(seconds=3))) == (3.0, 3.0)
+
+
+def test_telegram_says_how_long_to_wait_in_words_only() -> None:
+    refusal = telegram_error(NetworkError("Too Many Requests: retry after 7"), lambda chat_id: NEW_HOME)
+    assert isinstance(refusal, RateLimited)
+    assert refusal.retry_after_s == 7.0
 
 
 def slack_answer(word: str | None, status: int = 200, headers: dict[str, str] | None = None) -> SlackApiError:
@@ -155,7 +163,8 @@ def discord_answer(status: int, code: int = 0, headers: dict[str, str] | None = 
         (discord_answer(403, 40333), SendFailed),  # their network, not the place
         (discord_answer(400, 50035), FormatRefused),
         (discord_answer(400, 50006), FormatRefused),
-        (discord_answer(401), CredentialsRejected),
+        (discord_answer(401, headers={"Content-Type": "application/json"}), CredentialsRejected),
+        (discord_answer(401, headers={"Content-Type": "text/html"}), SendFailed),  # a proxy's page
         (discord.LoginFailure(), CredentialsRejected),
         (discord_answer(502), OutcomeUnknown),
         (discord_answer(503), OutcomeUnknown),

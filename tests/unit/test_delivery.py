@@ -12,7 +12,7 @@ import pytest
 
 from channels.core import delivery as module
 from channels.core.adapter import AnyChunk, ChannelAdapter
-from channels.core.attempt import RATE_LIMITS_MAX, ChunkAttempt, FailReply, RetryChunk, SendRules, next_move
+from channels.core.attempt import RATE_LIMITS_MAX, REJECTIONS_MAX, ChunkAttempt, FailReply, RetryChunk, SendRules, next_move
 from channels.core.content import rendered
 from channels.core.delivery import DeliveryDispatcher, ReplyDelivery
 from channels.core.lease import LeaseValidity
@@ -229,13 +229,19 @@ class TestARefusal:
     async def test_of_the_credentials_stops_the_channel_and_keeps_the_reply(self) -> None:
         """The reply waits in the stream for the operator's new token."""
         bus = MemoryBus()
-        adapter = ScriptedAdapter([CredentialsRejected("test: wrong token")])
+        adapter = ScriptedAdapter([CredentialsRejected("test: wrong token")] * REJECTIONS_MAX)
         delivery = delivery_of(adapter, bus)
         bus.outbound.put_nowait(reply())
         with pytest.raises(CredentialsRejected):
             await delivery.run()
         assert bus.receipts == {}
         assert bus.ledger[-1].state is DeliveryState.RETRY
+
+    async def test_of_the_credentials_once_is_a_hiccup(self) -> None:
+        """The channel goes on, and the reply goes out."""
+        adapter = ScriptedAdapter([CredentialsRejected("401")] * (REJECTIONS_MAX - 1))
+        _, record = await delivered(adapter, reply())
+        assert (record.state, record.attempt) == (DeliveryState.SENT, 0)
 
 
 FILE = ReplyFile(literal_text("a.txt"), "text/plain", 3, literal_text(""))

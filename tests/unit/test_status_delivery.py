@@ -236,11 +236,10 @@ async def test_one_that_cannot_even_be_rendered_blocks_nothing() -> None:
     assert (record.state, record.reason) == (DeliveryState.FAILED, "unforeseen ZeroDivisionError")
 
 
-async def test_rejected_credentials_end_the_channel_with_it_too() -> None:
-    adapter, bus = ButtonAdapter(script=[CredentialsRejected("401")]), MemoryBus()
-    bus.outbound.put_nowait(line())
-    with pytest.raises(CredentialsRejected):
-        await delivery_of(adapter, bus).run()
+async def test_rejected_credentials_are_tried_again() -> None:
+    """The answers tell whether the token is bad."""
+    _, record = await delivered(ButtonAdapter(script=[CredentialsRejected("401")]), line())
+    assert (record.state, record.attempt) == (DeliveryState.SENT, 1)
 
 
 async def test_stopping_does_not_wait_for_one_that_pauses() -> None:
