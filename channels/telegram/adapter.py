@@ -231,9 +231,11 @@ class TelegramAdapter(adapter.ConnectedAdapter):
     async def withdraw(self, address: ReplyAddress, *, message_id: str) -> bool:
         return await self.delete_inbound(address, message_id=message_id)
 
-    def cadence(self, address: ReplyAddress) -> adapter.StreamCadence:
+    def cadence(self, address: ReplyAddress) -> adapter.StreamCadence | None:
         if self.is_draft(address):
             return limits.DRAFT_CADENCE
+        if not self._sender.can_edit:
+            return None
         return limits.GROUP_CADENCE if parse_target(address.target).chat_id < 0 else limits.EDIT_CADENCE
 
     def is_draft(self, address: ReplyAddress) -> bool:

@@ -23,7 +23,7 @@ from channels.telegram import limits
 from channels.telegram.client import call
 from channels.telegram.normalize import TelegramTarget
 from channels.telegram.render import TelegramChunk, TelegramFile, TelegramPart
-from gateway.contracts.errors import SendFailed
+from gateway.contracts.errors import FormatRefused, SendFailed
 from gateway.contracts.messages import CleanText
 from gateway.limits import SENT_IDS_MAX
 
@@ -41,6 +41,7 @@ _SINGLE_PLACES: Final = ("group", "supergroup", "channel")
 _NOTHING_TO_ANSWER: Final = ("replied not found", "reply message not found", "reply_message_id_invalid")
 _NO_VOICES: Final = "voice_messages_forbidden"  # by the privacy settings of a person with Telegram Premium
 _GONE: Final = (*_NOT_OURS, "message_id_invalid")
+_UNKNOWN_METHOD: Final = "not found"  # 404 of a server with fewer methods, for which the SDK blames the token
 
 
 class TelegramSender:
@@ -48,6 +49,8 @@ class TelegramSender:
 
     def __init__(self, bot: telegram.Bot) -> None:
         self._bot = bot
+        self.can_edit = True
+        """False once the server has said that it does not know how to edit."""
 
     async def send(self, target: TelegramTarget, chunk: TelegramChunk, *, plain: bool) -> str:
         """Send a new message; return its id."""
@@ -84,9 +87,22 @@ class TelegramSender:
             if any(sign in said for sign in _MAY_NOT_DELETE):
                 return False
             raise
+        except InvalidToken as error:
+            if not _is_unknown(error):
+                raise
+            return False
 
     async def send_file(self, target: TelegramTarget, file: TelegramFile) -> str:
-        """Send a new message with a document, or a voice message where its reader takes such; return its id."""
+        """Send a new message with a document, or a voice message where its reader takes such; return its id. Raises
+        `FormatRefused` where the server knows no files."""
+        try:
+            return await self._send_file(target, file)
+        except InvalidToken as error:
+            if not _is_unknown(error):
+                raise
+            raise FormatRefused("the Bot API server takes no files") from error
+
+    async def _send_file(self, target: TelegramTarget, file: TelegramFile) -> str:
         if file.is_voice:
             try:
                 return await self._upload(self._bot.send_voice, target, file)
@@ -129,14 +145,14 @@ class TelegramSender:
             "reply_markup": keyboard(chunk),
             "link_preview_options": _NO_PREVIEW,
         }
-        return await _is_edited(call(self._bot, "editMessageText", shown, read_timeout_s=limits.SEND_READ_TIMEOUT_S))
+        return await self._is_edited(call(self._bot, "editMessageText", shown, read_timeout_s=limits.SEND_READ_TIMEOUT_S))
 
     async def complete_with_file(self, target: TelegramTarget, file: TelegramFile, *, message_id: str) -> bool:
         """Make the message show the document: since Bot API 7.11 one of text may become one. False as above."""
         shown = telegram.InputMediaDocument(
             file.content, filename=file.name, caption=file.caption or None, disable_content_type_detection=True
         )
-        return await _is_edited(
+        return await self._is_edited(
             self._bot.edit_message_media(
                 shown,
                 target.chat_id,
@@ -145,6 +161,24 @@ class TelegramSender:
                 write_timeout=limits.UPLOAD_TIMEOUT_S,
             )
         )
+
+    async def _is_edited(self, edit: Awaitable[object]) -> bool:
+        """Edit a message. True once the message shows what it should; False: it is gone, or none of ours."""
+        try:
+            await edit
+        except BadRequest as error:
+            said = error.message.lower()
+            if _NOT_MODIFIED in said:
+                return True
+            if any(sign in said for sign in _GONE):
+                return False
+            raise
+        except InvalidToken as error:
+            if not _is_unknown(error):
+                raise
+            self.can_edit = False
+            return False
+        return True
 
     async def find_lost(
         self, target: TelegramTarget, chunk: TelegramPart, *, after: int, known: frozenset[str]
@@ -218,18 +252,8 @@ class TelegramSender:
         await self._bot.send_chat_action(target.chat_id, "typing", message_thread_id=target.message_thread_id)
 
 
-async def _is_edited(edit: Awaitable[object]) -> bool:
-    """Edit a message. True once the message shows what it should; False: it is gone, or none of ours."""
-    try:
-        await edit
-    except BadRequest as error:
-        said = error.message.lower()
-        if _NOT_MODIFIED in said:
-            return True
-        if any(sign in said for sign in _GONE):
-            return False
-        raise
-    return True
+def _is_unknown(error: InvalidToken) -> bool:
+    return _UNKNOWN_METHOD in error.message.lower()
 
 
 def entities_of(chunk: TelegramChunk) -> list[Mapping[str, Any]]:

@@ -6,9 +6,11 @@ import asyncio
 
 import pytest
 
+from channels.core.adapter import OutgoingFile
 from channels.emulators.stage import PlaceKind
 from channels.emulators.telegram import TelegramEmulator
 from gateway.bus.bus import RedisBus
+from gateway.contracts.errors import FormatRefused, SendFailed
 from gateway.contracts.messages import Choice, literal_text
 from tests.contract.telegram_parts import dm_of, listening
 from tests.parts.answering import EchoAgent, agent, until_delivered
@@ -32,6 +34,29 @@ async def test_a_server_with_its_own_ways_is_spoken_to(
     async with town.line(bus):
         await stage.say(town.ann.id, town.dm(town.ann).id, "hello")
         assert await town.until_answers(1) == ["echo: hello"]
+
+
+async def test_a_server_without_edits_and_files_refuses_them_and_not_the_token(
+    telegram_emulator: ServedTelegram, bus: RedisBus
+) -> None:
+    """An answer grows no further and is sent anew, and no other one grows; a sentence takes the place of a file."""
+    stage, door = telegram_emulator.emulator, OpenDoor()
+    stage.faults.other["only_basics"] = 1
+    ann = stage.add_person("Ann")
+    async with listening(telegram_emulator, bus, door) as adapter:
+        await stage.say(ann.id, dm_of(telegram_emulator, ann).id, "hello")
+        await until(lambda: len(door.heard) == 1)
+        address = door.heard[0].address
+        (chunk,) = adapter.chunks(literal_text("It grows"))
+        message_id = await adapter.send(address, chunk, send_id="r:0", plain=False)
+        assert not await adapter.go_on(address, chunk, message_id=message_id[0], send_id="r:0")
+        assert not await adapter.withdraw(address, message_id=message_id[0])
+        file = adapter.file_chunk(OutgoingFile("a.txt", "text/plain", b"abc", ""))
+        with pytest.raises(FormatRefused):
+            await adapter.send(address, file, send_id="r:1", plain=False)
+        with pytest.raises(SendFailed):
+            await adapter.begin_stream(address, chunk, send_id="r:2")  # the last thing that is tried: drafts
+        assert adapter.cadence(address) is None
 
 
 async def test_an_answer_to_a_message_that_is_gone_is_sent_all_the_same(
