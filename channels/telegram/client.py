@@ -52,6 +52,10 @@ def status_of(said: Any) -> int | None:
     return (code if code >= HTTPStatus.BAD_REQUEST else HTTPStatus.INTERNAL_SERVER_ERROR) if "ok" in response else None
 
 
+class PageMissing(NetworkError):
+    """Raise when a 404 comes in a page: from a proxy, or from a server whose framework does not know the method."""
+
+
 def read_answer(status: int, body: bytes) -> tuple[int, BotApiAnswer]:
     """Parse an answer, once. The SDK believes the status of HTTP, but the envelope decides, and whether a Bot API
     server wrote one: an HTML page of a proxy between us and the server says nothing of the token. Raises
@@ -63,7 +67,8 @@ def read_answer(status: int, body: bytes) -> tuple[int, BotApiAnswer]:
         answer.said = None
     said = status_of(answer.said)
     if said is None:
-        raise NetworkError(f"{_phrase(status)} ({status}), and not from a Bot API server")
+        kind = PageMissing if status == HTTPStatus.NOT_FOUND else NetworkError
+        raise kind(f"{_phrase(status)} ({status}), and not from a Bot API server")
     return said, answer
 
 

@@ -20,7 +20,7 @@ from telegram.error import BadRequest, InvalidToken, TelegramError
 from channels.core.message import mapping
 from channels.markdown.chunk import clipped
 from channels.telegram import limits
-from channels.telegram.client import call
+from channels.telegram.client import PageMissing, call
 from channels.telegram.normalize import TelegramTarget
 from channels.telegram.render import TelegramChunk, TelegramFile, TelegramPart
 from gateway.contracts.errors import FormatRefused, SendFailed
@@ -230,7 +230,7 @@ class TelegramSender:
             if _NOT_MODIFIED in said:
                 return True
             return False if any(sign in said for sign in _NOT_OURS) else None
-        except InvalidToken:  # a server that does not know the method answers 404
+        except (InvalidToken, PageMissing):  # a server that does not know the method answers 404
             return None
         return True if keyboard else None
 
@@ -244,7 +244,7 @@ class TelegramSender:
             # Raw, because the SDK's own fails on a server that does not tell all that the newest one does.
             chat = mapping(await call(self._bot, "getChat", {"chat_id": target.chat_id}))
             return chat.get("type") not in _SINGLE_PLACES or chat.get("is_forum") is True
-        except (BadRequest, InvalidToken):
+        except (BadRequest, InvalidToken, PageMissing):
             return True
 
     async def show_typing(self, target: TelegramTarget) -> None:
@@ -307,7 +307,7 @@ async def name_topic(bot: telegram.Bot, target: TelegramTarget, title: CleanText
 # Drafts of private chats (Bot API 9.3): a preview that grows, fades half a minute after the last call, and is no
 # message: nothing of it has to be remembered, and the answer is sent as if nothing had been shown.
 #
-# A server that does not know the method answers 404; one that has it for some bots only refuses the first call.
+# A server that does not know the method answers 404, by itself or by its framework's page; one that has it for some bots only refuses the first call.
 # Either way there are none for the rest of this process, and answers grow in messages that are edited.
 
 _OF_THIS_ONE: Final = ("not found", "peer_id_invalid", "can't parse", "entit", "too long", "empty")
@@ -341,8 +341,10 @@ class TelegramDrafts:
                     "can_stop": True,  # since Bot API 10.3; the press is read in `presses`. Older servers pass over it
                 },
             )
-        except (InvalidToken, BadRequest) as error:  # a 404 is an invalid token to the SDK; polling knows better
-            is_refused = not self._are_known and not any(sign in error.message.lower() for sign in _OF_THIS_ONE)
+        # A 404 is an invalid token to the SDK; polling knows better.
+        except (InvalidToken, BadRequest, PageMissing) as error:
+            is_of_this_one = any(sign in error.message.lower() for sign in _OF_THIS_ONE)
+            is_refused = not self._are_known and (isinstance(error, PageMissing) or not is_of_this_one)
             if not isinstance(error, InvalidToken) and not is_refused:
                 raise
             self._are_absent = True

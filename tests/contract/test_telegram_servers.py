@@ -59,6 +59,26 @@ async def test_a_server_without_edits_and_files_refuses_them_and_not_the_token(
         assert adapter.cadence(address) is None
 
 
+@pytest.mark.parametrize("only_basics", [1, 2])
+async def test_a_server_without_a_way_to_look_does_not_hold_up_what_got_lost(
+    telegram_emulator: ServedTelegram, bus: RedisBus, only_basics: int
+) -> None:
+    """Nobody can say what became of the message, in a direct chat or in a group; and there are no drafts."""
+    stage, door = telegram_emulator.emulator, OpenDoor()
+    stage.faults.other["only_basics"] = only_basics
+    ann, kitchen = stage.add_person("Ann"), stage.add_place(PlaceKind.GROUP, "kitchen")
+    async with listening(telegram_emulator, bus, door) as adapter:
+        for place in (dm_of(telegram_emulator, ann), kitchen):
+            await stage.say(ann.id, place.id, "hello", mention_bot=True)
+        await until(lambda: len(door.heard) == 2)
+        (chunk,) = adapter.chunks(literal_text("Lost"))
+        for heard in door.heard:
+            assert await adapter.find_lost(heard.address, chunk, after=(), known=frozenset()) is None
+        with pytest.raises(SendFailed):
+            await adapter.begin_stream(door.heard[0].address, chunk, send_id="r:0")
+        assert not adapter.is_draft(door.heard[0].address)
+
+
 async def test_an_answer_to_a_message_that_is_gone_is_sent_all_the_same(
     town: Town, stage: TelegramEmulator, bus: RedisBus, agent: EchoAgent
 ) -> None:

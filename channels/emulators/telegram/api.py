@@ -555,6 +555,7 @@ _METHODS: Final = {
 }
 _TOKEN: Final = re.compile(r"\d+:[\w-]+")
 _BASICS: Final = frozenset({"getme", "getupdates", "deletewebhook", "sendmessage"})
+BY_A_PAGE: Final = 2  # of `only_basics`
 FRONT_PAGE: Final = "<html>\r\n<head><title>404 Not Found</title></head>\r\n<body>nginx</body>\r\n</html>\r\n"
 BAD_GATEWAY: Final = "<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body>nginx</body>\r\n</html>\r\n"
 
@@ -600,7 +601,10 @@ class BotApi:
             return Response(FRONT_PAGE, 404, media_type="text/html")
         name = request.path_params["method"].lower()
         method = _METHODS.get(name)
-        if method is None or (self._server.faults.switch("only_basics") and name not in _BASICS):
+        basics = self._server.faults.switch("only_basics")
+        if basics == BY_A_PAGE and name not in _BASICS:
+            return Response(FRONT_PAGE, 404, media_type="text/html")
+        if method is None or (basics and name not in _BASICS):
             raise world.method_not_found()
         call = await read_call(request, method.name)
         if method.name != "getUpdates" and self._server.faults.delay_s > 0:

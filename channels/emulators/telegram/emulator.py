@@ -18,7 +18,8 @@ Vendor switches in `faults.other` (0 or absent is off):
   no right to write ("not enough rights");
 - `no_drafts` 1: a server that does not know sendMessageDraft (404);
 - `no_voices` 1: people who take no voice messages (VOICE_MESSAGES_FORBIDDEN);
-- `only_basics` 1: a server that knows getMe, getUpdates, deleteWebhook and sendMessage only;
+- `only_basics` 1: a server that knows getMe, getUpdates, deleteWebhook and sendMessage only; 2: whose framework answers
+  other calls with a page;
 - `before_10_3` 1: a server that does not know the kinds of updates that came with Bot API 10.3;
 - `lean_chats` 1: getChat tells no more of a chat than a message does, as an old server;
 - `status_200` 1: refusals come with the status 200, so that only their `error_code` tells;
