@@ -322,7 +322,7 @@ class InteractionHandler:
     async def _take_press(self, interaction: discord.Interaction) -> None:
         press = normalize.normalize_press(_lifted(interaction), self.me)
         if isinstance(press, Ignored):
-            await interaction.response.defer()
+            await _defer(interaction)
             return
         try:
             async with asyncio.timeout(limits.PRESS_TAKEN_WITHIN_S):
@@ -335,14 +335,14 @@ class InteractionHandler:
         if press.is_aside and word is None:
             await self._await_answer(interaction, press)
             return
-        await interaction.response.defer()
+        await _defer(interaction)
         for chunk in render(await self.handler.told(press) if word is None else word):
             await interaction.followup.send(chunk.content, **_IN_PRIVATE)
 
     async def _await_answer(self, interaction: discord.Interaction, press: Incoming) -> None:
         """Fill a message that only the person who pressed sees: with the answer, by the link, or with the reason why
         there will be none."""
-        await interaction.response.defer(ephemeral=True, thinking=True)
+        await _defer(interaction, ephemeral=True, thinking=True)
         await self.interaction_tokens.keep(str(interaction.id), interaction.token, is_open=True)
         if word := await self.handler.told(press):
             first, *_ = render(word)
@@ -386,10 +386,17 @@ async def _tell(interaction: discord.Interaction, word: CleanText) -> None:
     await interaction.response.send_message(first.content, **_IN_PRIVATE)
 
 
+async def _defer(interaction: discord.Interaction, **how: bool) -> None:
+    """Tell Discord that the interaction was taken. A server that answers with no content (204), as Discord does where
+    nobody asks for more, has understood; the SDK reads on and fails."""
+    with contextlib.suppress(TypeError):
+        await interaction.response.defer(**how)
+
+
 async def _promise(interaction: discord.Interaction, *, is_aside: bool) -> None:
     """Promise that an answer comes. Discord hands out a command again after a lost connection: then it knows by now."""
     try:
-        await interaction.response.defer(ephemeral=is_aside, thinking=True)
+        await _defer(interaction, ephemeral=is_aside, thinking=True)
     except discord.HTTPException as error:
         if error.code != _ALREADY_ANSWERED:
             raise

@@ -94,6 +94,18 @@ async def test_a_press_is_taken_once_and_its_word_follows(called: Called, bus: R
     assert not called.stage.http_interactions.failures
 
 
+async def test_a_press_is_answered_where_the_server_acknowledges_with_no_content(called: Called, bus: RedisBus) -> None:
+    """Over the gateway; the SDK would read what was made of the first answer."""
+    door = OpenDoor()
+    called.stage.switches.says_little = True
+    adapter = DiscordAdapter(discord_endpoint(called.town.api_base), parts_on(bus))
+    async with listening(adapter, door):
+        await until(lambda: adapter.state == CONNECTED)
+        place, message = await question(called)
+        called.stage.interactions.press(called.town.ann.id, message, place, "/approve A1")
+        await until(lambda: "Done." in called.town.texts())
+
+
 async def test_a_command_of_the_menu_is_taken_the_same_way(called: Called, bus: RedisBus) -> None:
     door = OpenDoor()
     async with listening(called.adapter(bus), door):

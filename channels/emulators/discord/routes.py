@@ -333,7 +333,7 @@ class InteractionsApi:
     # --- the first answer
 
     async def answer(self, call: DiscordCall) -> Response:
-        """Answer 204, or 200 with what was made of it when `with_response` asks for that."""
+        """Answer 204, or 200 with what was made of it when `with_response` asks for that and the server knows it."""
         asked = self.interactions.to_answer(call.id("interaction_id"), call.path["token"])
         kind, data = call.body.get("type"), call.body.get("data") or {}
         if kind not in list(Answer):
@@ -344,7 +344,8 @@ class InteractionsApi:
             raise invalid_form("type", "INTERACTION_APPLICATION_COMMAND_INVALID_RESPONSE_TYPE", "Not for commands.")
         message = self._answered(asked, Answer(kind), data, call)
         asked.answered(kind, data, message)
-        if call.query.get("with_response", "").lower() not in ("1", "true"):
+        is_asked = call.query.get("with_response", "").lower() in ("1", "true")
+        if not is_asked or self.interactions.switches.says_little:
             return Response(status_code=NO_CONTENT)
         return JSONResponse(self._callback(asked, message))
 

@@ -113,7 +113,8 @@ class DiscordSwitches(Switches):
       is closed to it); None takes it.
     - `refuses_edits`: how a change of the bot's own message is refused; None takes it.
     - `refuses_links`: how whatever follows the first answer to an interaction is refused; None takes it.
-    - `says_little`: the API answers of a message only its id, its place, its words and its nonce.
+    - `says_little`: the API answers of a message only its id, its place, its words and its nonce, and of the first
+      answer to an interaction nothing.
     - `hides_threads`: a session begins without a word of threads, as if all of them were asleep.
     - `moderates`: the bot may delete what others wrote, and change the threads of others.
     - `first_answer_s`, `token_life_s`: how long an interaction waits for its first answer, and for all others.
