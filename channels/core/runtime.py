@@ -44,6 +44,8 @@ HOOK_POINTS: Final = (HookPoint.AFTER_NORMALIZE, HookPoint.ON_DELIVERY)
 LOOK_EVERY_S: Final = 0.25  # a change of state is reported at once
 RESTART_FIRST_S: Final = 0.5
 RESTART_CAP_S: Final = 30.0
+REJECTED_FIRST_S: Final = 5.0  # before a platform that let us in, and throws us out, is asked again
+REJECTED_CAP_S: Final = 300.0
 
 
 async def connect_bus(settings: Settings) -> RedisBus:
@@ -270,6 +272,7 @@ class ChannelRuntime:
         self._scrubber = scrubber
         self._clock = clock
         self._rejection: str | None = None
+        self._was_let_in = False
         self._typing = TypingIndicators(adapter, deliveries, clock, also=self._follow)
         self._deletions = Deletions(adapter, bus.intake, deliveries, clock) if config.deletes_inbound else None
         self._attachments = (
@@ -325,22 +328,41 @@ class ChannelRuntime:
         return self._rejection or self._adapter.state
 
     async def run(self) -> None:
-        """Work until cancelled. Raises `CredentialsRejected`."""
-        try:
-            await first_to_end(
-                self._kept_up("adapter", lambda: self._adapter.run(self._handler)),
-                self._kept_up("delivery", self._dispatcher.run),
-                self._kept_up("indicators", self._typing.run),
-                self._kept_up("promises", self._deferred_replies.run),
-                *((self._kept_up("streams", self._streams.run),) if self._streams is not None else ()),
-                *((self._kept_up("menu", self._menu.run),) if self._menu is not None else ()),
-                *((self._kept_up("deletions", self._deletions.run),) if self._deletions is not None else ()),
-                *((self._kept_up("fetching", self._attachments.run),) if self._attachments is not None else ()),
-                self.report(),
-            )
-        except CredentialsRejected as error:
-            self._rejection = str(error)
-            raise
+        """Work until cancelled. Raises `CredentialsRejected` if the platform never let us in. Platforms in trouble throw
+        out whom they know, and let them in again later."""
+        backoff = Backoff(REJECTED_FIRST_S, REJECTED_CAP_S)
+        while True:
+            begun_s = self._clock.monotonic_s()
+            try:
+                await self._work()
+            except CredentialsRejected as error:
+                self._rejection = str(error)
+                if not self._was_let_in:
+                    raise
+                log.error("%s: %s", self._adapter.name, error)  # noqa: TRY400 - the operator needs no traceback
+            if self._clock.monotonic_s() - begun_s > REJECTED_CAP_S:
+                backoff.reset()
+            await first_to_end(self.report(), asyncio.sleep(backoff.next_s()))
+            self._rejection = None
+
+    async def _work(self) -> None:
+        await first_to_end(
+            self._kept_up("adapter", lambda: self._adapter.run(self._handler)),
+            self._note_let_in(),
+            self._kept_up("delivery", self._dispatcher.run),
+            self._kept_up("indicators", self._typing.run),
+            self._kept_up("promises", self._deferred_replies.run),
+            *((self._kept_up("streams", self._streams.run),) if self._streams is not None else ()),
+            *((self._kept_up("menu", self._menu.run),) if self._menu is not None else ()),
+            *((self._kept_up("deletions", self._deletions.run),) if self._deletions is not None else ()),
+            *((self._kept_up("fetching", self._attachments.run),) if self._attachments is not None else ()),
+            self.report(),
+        )
+
+    async def _note_let_in(self) -> None:
+        await self._adapter.until_ready()
+        self._was_let_in = True
+        await asyncio.Event().wait()  # it stays true
 
     async def report(self) -> None:
         """Tell the operator's side how this channel is, every few seconds and at every change.

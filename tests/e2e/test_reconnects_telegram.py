@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from channels.core import runtime
 from channels.core.adapter import CONNECTED, ChannelAdapter
 from channels.emulators.telegram import TelegramEmulator
 from channels.telegram import limits
@@ -61,3 +64,22 @@ async def test_ids_that_begin_anew_are_not_taken_for_old_ones(
 def test_a_dead_link_is_noticed_within_half_a_minute() -> None:
     """The longest that a poll may take before it counts as lost."""
     assert limits.POLL_TIMEOUT_S + limits.POLL_READ_MARGIN_S <= 30
+
+
+async def test_who_was_let_in_once_waits_outside_when_it_is_thrown_out(
+    town: Town, stage: TelegramEmulator, bus: RedisBus, agent: EchoAgent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The state says why, and nothing is lost: platforms in trouble forget tokens, and know them again."""
+    monkeypatch.setattr(runtime, "REJECTED_FIRST_S", 0.02)
+    dm = town.dm(town.ann)
+    async with town.line(bus) as line:
+        await until(lambda: line.state == CONNECTED)
+        await stage.say(town.ann.id, dm.id, "before")
+        await town.until_answers(1, dm)
+        stage.faults.other["revoked"] = 1
+        await stage.cut_connections()
+        await until(lambda: "token" in line.state)
+        await stage.say(town.ann.id, dm.id, "meanwhile")
+        stage.faults.other["revoked"] = 0
+        assert await town.until_answers(2, dm) == ["echo: before", "echo: meanwhile"]
+        await until(lambda: line.state == CONNECTED)

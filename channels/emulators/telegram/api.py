@@ -595,6 +595,8 @@ class BotApi:
         """Check the token: what does not look like one is not found, what does but is not ours is unauthorized."""
         if not hmac.compare_digest(token.encode(), self._token.encode()):
             raise world.unauthorized() if _TOKEN.fullmatch(token) else world.ApiError(404, "Not Found")
+        if self._server.faults.switch("revoked"):
+            raise world.unauthorized()
 
     async def _call(self, request: Request) -> Response:
         if self._server.faults.take_other("front_pages"):

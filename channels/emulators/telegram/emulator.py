@@ -27,6 +27,7 @@ Vendor switches in `faults.other` (0 or absent is off):
 - `hasty_polls` 1: polls are answered at once, whatever they ask for;
 - `no_reply_targets` 1: nothing can be answered, not even with `allow_sending_without_reply`;
 - `unlimited` 1: no token buckets, so no 429 but those of `faults.rate_limit`;
+- `revoked` 1: the token is not accepted any more;
 - `faults_everywhere` 1: the counted faults strike all methods, not only those that write;
 - `webhook_retry_s` s: pause before the first retry of a webhook call, 1 when absent.
 """
