@@ -301,6 +301,21 @@ class _Link:
     has_greeted: bool = False
     is_announced: bool = False
     """Slack said that it would end the socket, and ended it."""
+    pace: Backoff = field(default_factory=lambda: Backoff(limits.RETRY_FIRST_S, limits.RETRY_CAP_S))
+    mended: int = 0
+    """How often the SDK asked for a new socket since `counted_s`."""
+    counted_s: float = 0.0
+
+    async def pause(self) -> None:
+        """Wait before one more socket if there were more than networks explain: the SDK comes back without any pause to
+        a Slack that lets it in and drops it again."""
+        now_s = asyncio.get_running_loop().time()
+        if now_s - self.counted_s > limits.LOSSES_WITHIN_S:
+            self.counted_s, self.mended = now_s, 0
+            self.pace.reset()
+        self.mended += 1
+        if self.mended > limits.LOSSES_MAX:
+            await asyncio.sleep(self.pace.next_s())
 
     async def heard(self, client: AsyncBaseSocketModeClient, message: dict[str, Any], raw: str | None) -> None:
         """Handle a frame that the SDK hands on."""
@@ -351,8 +366,7 @@ class SlackSockets:
         while True:
             wait_s = 0.0
             try:
-                handler = self._handler(await self._url())
-                handler.client.message_listeners.append(link.heard)
+                handler = self._handler(link, await self._url())
                 link.greetings.clear()
                 try:
                     async with asyncio.timeout(limits.CONNECT_TIMEOUT_S):
@@ -406,12 +420,21 @@ class SlackSockets:
             raise or_rejected(error) from error
         return str(answer["url"])
 
-    def _handler(self, url: str) -> Handler:
-        """Build a handler that will connect to `url` (good for one connection). Must be called inside the
-        running loop."""
+    def _handler(self, link: _Link, url: str) -> Handler:
+        """Build a handler that will connect to `url` (good for one connection), and to others later. Must be called
+        inside the running loop."""
         handler = Handler(
             self.app, self.app_token, logger=sdk_log, web_client=self.client, ping_interval=self.timeouts.ping_every_s
         )
-        handler.client.proxy = self.client.proxy
-        handler.client.wss_uri = url
+        client = handler.client
+        ask = client.issue_new_wss_url
+
+        async def ask_in_time() -> str:
+            await link.pause()
+            return await ask()
+
+        client.issue_new_wss_url = ask_in_time  # type: ignore[method-assign]
+        client.message_listeners.append(link.heard)
+        client.proxy = self.client.proxy
+        client.wss_uri = url
         return handler

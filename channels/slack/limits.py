@@ -28,6 +28,8 @@ EVENTS_KNOWN_MAX: Final = 10_000  # Slack repeats an event within six minutes
 SILENCE_S: Final = 400.0  # an event that Slack gave up was tried for six minutes
 LOOK_BACK_EVERY_S: Final = 60.0  # after an outage every event comes as a repetition
 DEAD_AFTER_S: Final = 12.0  # the SDK looks every ping; what it has not mended by then we build anew
+LOSSES_MAX: Final = 5  # of a socket, within LOSSES_WITHIN_S: more are not the network's doing
+LOSSES_WITHIN_S: Final = 30.0
 RETRY_FIRST_S: Final = 1.0
 RETRY_CAP_S: Final = 60.0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable
 
@@ -87,6 +88,18 @@ async def test_what_is_said_while_the_first_socket_is_on_its_way_is_read_back(
         await until(lambda: stage.switches.refuses_sockets <= 1)
         await stage.say(town.ann.id, town.dm(town.ann).id, "hello")
         assert await town.until_answers(1) == ["echo: hello"]
+
+
+async def test_a_slack_that_drops_whom_it_has_greeted_is_not_stormed(
+    town: Town, stage: SlackEmulator, bus: RedisBus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The SDK would come back hundreds of times a second."""
+    monkeypatch.setattr(limits, "RETRY_FIRST_S", 3600.0)
+    stage.switches.drops_after_hello = many = 10_000
+    async with town.line(bus):
+        await until(lambda: many - stage.switches.drops_after_hello > limits.LOSSES_MAX)
+        await asyncio.sleep(0.3)
+        assert many - stage.switches.drops_after_hello <= 2 * (limits.LOSSES_MAX + 1)
 
 
 async def test_an_address_that_is_refused_is_asked_for_anew(

@@ -174,6 +174,11 @@ class SocketMode:
             await writer
             return
         life_s = DEBUG_LIFE_S if websocket.query_params.get("debug_reconnects") else self._switches.connection_life_s
+        if self._switches.take("drops_after_hello"):
+            socket.send(self._hello(life_s))
+            socket.close()
+            await writer
+            return
         retirement = asyncio.create_task(self._retire_after(socket, life_s))
         self._sockets.append(socket)
         socket.send(self._hello(life_s))

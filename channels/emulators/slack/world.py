@@ -89,6 +89,7 @@ class SlackSwitches(Switches):
       (`redirect`).
     - `refusals`: the word with which a method is refused, by its name, as long as it stands there.
     - `refuses_sockets` n: the next n websockets get no handshake though their ticket was good; it is spent.
+    - `drops_after_hello` n: the next n websockets are closed right after their hello.
     - `connection_life_s`: after so long, minus `warning_s`, a socket is warned, then asked to refresh. 0: never.
     """
 
@@ -113,6 +114,7 @@ class SlackSwitches(Switches):
     hides_files: Literal["", "page", "redirect"] = ""
     refusals: dict[str, str] = field(default_factory=dict)
     refuses_sockets: int = 0
+    drops_after_hello: int = 0
     tier_per_minute: dict[str, int] = field(default_factory=lambda: {"1": 30, "2": 20, "3": 50, "4": 100, "5": 300})
 
 
