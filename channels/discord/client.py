@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from http import HTTPStatus
 from typing import Any, ClassVar, Final, Protocol
 
 import aiohttp
@@ -18,6 +19,7 @@ import discord
 import yarl
 from discord.gateway import DiscordWebSocket
 from discord.http import Route
+from discord.webhook import async_
 
 from channels.core.backfill import RawMessage
 from channels.core.message import Raw, canonical, integer, mapping, text
@@ -374,8 +376,23 @@ class NoSessionLeft(Exception):
 
 
 def point_rest_at(api_base: str) -> None:
-    """Point all requests from now on at the REST API at `api_base`."""
+    """Point all requests from now on at the REST API at `api_base`, and read its answers."""
     Route.BASE = api_base
+    discord.http.json_or_text = async_.json_or_text = _json_or_text
+
+
+async def _json_or_text(response: aiohttp.ClientResponse) -> Any:
+    """Read an answer in place of the SDK, which takes JSON for text where its media type names a charset, and looks for
+    the seconds of a 429 in the body only if a proxy of Discord's has passed it on. Raises `discord.RateLimited`."""
+    said = await response.text(encoding="utf-8")
+    if not said or response.content_type != "application/json":
+        return said
+    told = json.loads(said)
+    wait_s = mapping(told).get("retry_after")
+    is_bare = response.headers.keys().isdisjoint({"Via", "Retry-After"})
+    if response.status == HTTPStatus.TOO_MANY_REQUESTS and is_bare and isinstance(wait_s, int | float):
+        raise discord.RateLimited(wait_s)
+    return told
 
 
 async def prepare(endpoint: DiscordEndpoint) -> Start:

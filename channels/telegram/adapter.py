@@ -19,8 +19,9 @@ from telegram.error import BadRequest, Forbidden, TelegramError
 
 from channels.core import adapter
 from channels.core.downloads import ELSEWHERE, GONE, NOT_FOR_US, download, too_large
+from channels.core.message import mapping, text
 from channels.telegram import limits
-from channels.telegram.client import TelegramClient, TelegramEndpoint
+from channels.telegram.client import TelegramClient, TelegramEndpoint, call
 from channels.telegram.connection import POLL_TIMEOUTS, PollTimeouts, TelegramConnection
 from channels.telegram.errors import delivery_error, fetch_error
 from channels.telegram.normalize import parse_target, relocated
@@ -106,7 +107,9 @@ class TelegramFiles:
 
     async def _path(self, file_id: str) -> str:
         try:
-            found = await self._bot.get_file(file_id, read_timeout=limits.FILE_READ_TIMEOUT_S)
+            found = await call(
+                self._bot, "getFile", {"file_id": file_id}, read_timeout_s=limits.FILE_READ_TIMEOUT_S
+            )
         except Forbidden:
             raise FileRefused(NOT_FOR_US) from None
         except BadRequest as error:
@@ -116,9 +119,10 @@ class TelegramFiles:
             if _NOT_YET in said:
                 raise SendFailed("the file is not there yet") from None
             raise FileRefused(GONE) from None
-        if not found.file_path:
+        path = text(mapping(found).get("file_path"))
+        if not path:
             raise FileRefused(GONE)
-        return found.file_path.removeprefix(f"{self._files_base}/")
+        return path
 
     def _read(self, path: Path, bytes_max: int) -> bytes:
         """Read a file of a server on this machine. Links and steps upwards are followed first and judged then."""

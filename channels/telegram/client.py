@@ -21,7 +21,7 @@ from urllib.request import getproxies
 
 import aiohttp
 import httpx
-from telegram import Bot
+from telegram import Bot, InputFile
 from telegram._utils.types import ODVInput
 from telegram.error import NetworkError, TimedOut
 from telegram.request import BaseRequest, HTTPXRequest, RequestData
@@ -151,13 +151,25 @@ class TelegramClient:
 
 
 async def call(
-    bot: Bot, method: str, parameters: Mapping[str, Any], *, read_timeout_s: float = limits.CALL_TIMEOUT_S
+    bot: Bot,
+    method: str,
+    parameters: Mapping[str, Any],
+    *,
+    file: tuple[str, InputFile] | None = None,
+    read_timeout_s: float = limits.CALL_TIMEOUT_S,
 ) -> Any:
-    """Call a method past the SDK's objects, which it would make of all that Telegram tells: parameters and result are
-    JSON. What is None is left out. Raises the SDK's `TelegramError`, `InvalidToken` where the server does not know the
-    method."""
+    """Call a method past the SDK's objects, which it would make of all that Telegram tells, and cannot where a server
+    tells less: parameters and result are JSON, and `file` goes along under its name. What is None is left out. Raises
+    the SDK's `TelegramError`, `InvalidToken` where the server does not know the method."""
     said = [RequestParameter(name, value, None) for name, value in parameters.items() if value is not None]
-    return await bot.request.post(f"{bot.base_url}/{method}", RequestData(said), read_timeout=read_timeout_s)
+    write_timeout_s = limits.CALL_TIMEOUT_S
+    if file is not None:
+        name, content = file
+        said.append(RequestParameter(name, None, [content]))
+        write_timeout_s = limits.UPLOAD_TIMEOUT_S
+    return await bot.request.post(
+        f"{bot.base_url}/{method}", RequestData(said), read_timeout=read_timeout_s, write_timeout=write_timeout_s
+    )
 
 
 # The two HTTP clients that the SDK may call with. Both raise `NotConnected` if a request surely never left, and the

@@ -15,12 +15,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
-from telegram import Bot, WebhookInfo
-from telegram.error import BadRequest, Conflict, InvalidToken, RetryAfter, TelegramError
+from telegram import Bot
+from telegram.error import BadRequest, Conflict, InvalidToken, NetworkError, RetryAfter, TelegramError
 
 from channels.core import adapter
 from channels.core.adapter import AdapterTasks
-from channels.core.message import Ignored, Incoming, Migrated
+from channels.core.message import Ignored, Incoming, Migrated, Raw, integer, mapping, text
 from channels.telegram import limits
 from channels.telegram.client import TelegramEndpoint, call
 from channels.telegram.errors import REJECTED, seconds, wait_s
@@ -366,7 +366,7 @@ class TelegramWebhook:
 
     async def _look(self) -> str:
         """Set the webhook if it is not as it should be; how it is."""
-        info = await self._bot.get_webhook_info()
+        info = mapping(await call(self._bot, "getWebhookInfo", {}))
         if not self._is_ours(info) or self._doubted.is_set():
             await self._bot.set_webhook(
                 self._url,
@@ -380,17 +380,17 @@ class TelegramWebhook:
             await self._positions.set_position(self._position, "")  # it says nothing of what was taken since
             log.info("telegram: the webhook is set")
             return adapter.CONNECTED
-        failed_at_ms = info.last_error_date.timestamp() * 1000 if info.last_error_date else 0
+        failed_at_ms = (integer(info.get("last_error_date")) or 0) * 1000
         is_recent = failed_at_ms > self._clock.now_ms() - 2 * limits.WEBHOOK_LOOK_EVERY_S * 1000
-        if bool(info.pending_update_count) and is_recent and failed_at_ms > self._well_since_ms:
-            return f"Telegram cannot reach the webhook: {info.last_error_message}"
+        if integer(info.get("pending_update_count")) and is_recent and failed_at_ms > self._well_since_ms:
+            return f"Telegram cannot reach the webhook: {text(info.get('last_error_message'))}"
         return adapter.CONNECTED
 
-    def _is_ours(self, info: WebhookInfo) -> bool:
+    def _is_ours(self, info: Raw) -> bool:
         """Tell whether the webhook is ours. Its secret does not show; a wrong one shows when Telegram calls. A server
         that does not tell the kinds of updates has either its usual ones or, once they were set, ours."""
-        kinds = set(info.allowed_updates) or (set(limits.ALLOWED_UPDATES) if self._has_set else set())
-        return info.url == self._url and kinds | set(limits.NEW_UPDATES) == set(limits.ALLOWED_UPDATES)
+        kinds = set(info.get("allowed_updates") or ()) or (set(limits.ALLOWED_UPDATES) if self._has_set else set())
+        return info.get("url") == self._url and kinds | set(limits.NEW_UPDATES) == set(limits.ALLOWED_UPDATES)
 
     async def _rest(self, longest_s: float) -> None:
         """Rest until the next look, which comes sooner after a call with a wrong secret: that may be Telegram's. Since
@@ -511,16 +511,19 @@ class TelegramConnection(adapter.PlatformConnection):
 
     async def _identify(self) -> UpdateRouter:
         try:
-            user = await self._bot.get_me()
+            user = mapping(await call(self._bot, "getMe", {}))
         except InvalidToken:
             raise CredentialsRejected(f"{table_of(self._name)}.token: {REJECTED}") from None
-        if not user.can_read_all_group_messages:
+        user_id, username = integer(user.get("id")), text(user.get("username"))
+        if user_id is None:
+            raise NetworkError("the answer to getMe has no id")
+        if user.get("can_read_all_group_messages") is not True:
             log.warning(
                 "%s: privacy mode is on, so groups show the bot only commands and replies; switch it off with "
                 "/setprivacy at @BotFather and add the bot to its groups again",
                 self._name,
             )
-        log.info("%s: connected as @%s", self._name, user.username)
-        await self._places.introduce("telegram", [str(user.id)])
-        me = TelegramIdentity(user.id, user.username or "", channel=self._name, bots=self._endpoint.bots)
+        log.info("%s: connected as @%s", self._name, username)
+        await self._places.introduce("telegram", [str(user_id)])
+        me = TelegramIdentity(user_id, username, channel=self._name, bots=self._endpoint.bots)
         return UpdateRouter(me, TelegramPresses(self._bot, me, self._background), self._places)

@@ -10,7 +10,6 @@ import contextlib
 import logging
 import zlib
 from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
 from itertools import count, islice
 from typing import Any, Final, TypeVar
 
@@ -105,31 +104,32 @@ class TelegramSender:
     async def _send_file(self, target: TelegramTarget, file: TelegramFile) -> str:
         if file.is_voice:
             try:
-                return await self._upload(self._bot.send_voice, target, file)
+                return await self._upload("sendVoice", "voice", target, file)
             except BadRequest as error:
                 if _NO_VOICES not in error.message.lower():
                     raise
-        return await self._upload(partial(self._bot.send_document, disable_content_type_detection=True), target, file)
+        return await self._upload("sendDocument", "document", target, file)
 
-    async def _upload(
-        self, send: Callable[..., Awaitable[telegram.Message]], target: TelegramTarget, file: TelegramFile
-    ) -> str:
+    async def _upload(self, method: str, kind: str, target: TelegramTarget, file: TelegramFile) -> str:
         """Send a file by sendDocument, or Opus in Ogg by sendVoice, which shows it as a voice message (Bot API)."""
+        said = {
+            "chat_id": target.chat_id,
+            "caption": file.caption or None,
+            "message_thread_id": target.message_thread_id,
+            "direct_messages_topic_id": target.direct_messages_topic_id,
+            "disable_content_type_detection": True if kind == "document" else None,
+        }
         sent = await _answering(
             target.reply_to_message_id,
-            lambda reply: send(
-                target.chat_id,
-                file.content,
-                filename=file.name,
-                caption=file.caption or None,
-                message_thread_id=target.message_thread_id,
-                direct_messages_topic_id=target.direct_messages_topic_id,
-                reply_parameters=reply,
-                read_timeout=limits.SEND_READ_TIMEOUT_S,
-                write_timeout=limits.UPLOAD_TIMEOUT_S,
+            lambda reply: call(
+                self._bot,
+                method,
+                said | {"reply_parameters": reply and reply.to_dict()},
+                file=(kind, telegram.InputFile(file.content, filename=file.name)),
+                read_timeout_s=limits.SEND_READ_TIMEOUT_S,
             ),
         )
-        return str(sent.message_id)
+        return str(mapping(sent)["message_id"])
 
     async def put_placeholder(self, target: TelegramTarget) -> str:
         """Send a message that says nothing yet; return its id."""
@@ -149,16 +149,20 @@ class TelegramSender:
 
     async def complete_with_file(self, target: TelegramTarget, file: TelegramFile, *, message_id: str) -> bool:
         """Make the message show the document: since Bot API 7.11 one of text may become one. False as above."""
-        shown = telegram.InputMediaDocument(
-            file.content, filename=file.name, caption=file.caption or None, disable_content_type_detection=True
-        )
+        content = telegram.InputFile(file.content, filename=file.name, attach=True)
+        media = {"type": "document", "media": content.attach_uri, "disable_content_type_detection": True}
+        shown = {
+            "chat_id": target.chat_id,
+            "message_id": int(message_id),
+            "media": media | ({"caption": file.caption} if file.caption else {}),
+        }
         return await self._is_edited(
-            self._bot.edit_message_media(
+            call(
+                self._bot,
+                "editMessageMedia",
                 shown,
-                target.chat_id,
-                int(message_id),
-                read_timeout=limits.SEND_READ_TIMEOUT_S,
-                write_timeout=limits.UPLOAD_TIMEOUT_S,
+                file=("media file", content),
+                read_timeout_s=limits.SEND_READ_TIMEOUT_S,
             )
         )
 
@@ -240,8 +244,7 @@ class TelegramSender:
             return True
         try:
             if target.chat_id > 0:
-                return bool(getattr(await self._bot.get_me(), "has_topics_enabled", False))
-            # Raw, because the SDK's own fails on a server that does not tell all that the newest one does.
+                return mapping(await call(self._bot, "getMe", {})).get("has_topics_enabled") is True
             chat = mapping(await call(self._bot, "getChat", {"chat_id": target.chat_id}))
             return chat.get("type") not in _SINGLE_PLACES or chat.get("is_forum") is True
         except (BadRequest, InvalidToken, PageMissing):

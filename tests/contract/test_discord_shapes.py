@@ -142,6 +142,16 @@ async def test_what_was_sent_is_known_however_little_discord_says_of_it(
         await town.stays_silent(1)
 
 
+async def test_answers_are_read_where_their_media_type_names_a_charset(
+    town: Town, stage: DiscordEmulator, bus: RedisBus, agent: EchoAgent
+) -> None:
+    """As many servers write it; the SDK takes them for text, and could not even log in."""
+    stage.faults.other["charset"] = 1
+    async with town.line(bus):
+        await stage.say(town.ann.id, town.dm(town.ann).id, "hello")
+        assert await town.until_answers(1) == ["echo: hello"]
+
+
 ABSENT: Final = {"attachment_size_limit", "channel", "context", "version", "locale", "entitlements", "guild"}
 
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from channels.core.adapter import OutgoingFile
-from channels.emulators.stage import PlaceKind
+from channels.emulators.stage import PlaceKind, SharedFile
 from channels.emulators.telegram import TelegramEmulator
 from gateway.bus.bus import RedisBus
 from gateway.contracts.errors import FormatRefused, SendFailed
@@ -34,6 +34,28 @@ async def test_a_server_with_its_own_ways_is_spoken_to(
     async with town.line(bus):
         await stage.say(town.ann.id, town.dm(town.ann).id, "hello")
         assert await town.until_answers(1) == ["echo: hello"]
+
+
+async def test_a_server_that_tells_little_is_sent_files_and_asked_for_them(
+    telegram_emulator: ServedTelegram, bus: RedisBus
+) -> None:
+    """The SDK's objects need more than what a message, a file or a bot is known by."""
+    stage, door = telegram_emulator.emulator, OpenDoor()
+    stage.faults.other["lean_answers"] = 1
+    ann = stage.add_person("Ann")
+    dm = dm_of(telegram_emulator, ann)
+    async with listening(telegram_emulator, bus, door) as adapter:
+        await stage.say(ann.id, dm.id, "hello", files=[SharedFile("a.txt", "text/plain", b"abc")])
+        await until(lambda: len(door.heard) == 1)
+        (heard,) = door.heard
+        assert (await adapter.fetch(heard.attachments[0].reference, bytes_max=9)).content == b"abc"
+        file = adapter.file_chunk(OutgoingFile("b.txt", "text/plain", b"def", "seen"))
+        (sent,) = await adapter.send(heard.address, file, send_id="r:0", plain=False)
+        assert stage.file(sent, dm.id, 0).content == b"def"
+        (chunk,) = adapter.chunks(literal_text("It grows"))
+        (grown,) = await adapter.send(heard.address, chunk, send_id="r:1", plain=False)
+        assert await adapter.complete(heard.address, file, message_id=grown, plain=False)
+        assert stage.file(grown, dm.id, 0).content == b"def"
 
 
 async def test_a_server_without_edits_and_files_refuses_them_and_not_the_token(

@@ -69,7 +69,12 @@ def hook_of(town: CalledTown) -> dict[str, object]:
     return town.stage.server.webhook.as_json()
 
 
-async def test_the_webhook_is_set_with_everything_said_by_name(town: CalledTown, bus: RedisBus) -> None:
+@pytest.mark.parametrize("lean_answers", [0, 1])
+async def test_the_webhook_is_set_with_everything_said_by_name(
+    town: CalledTown, bus: RedisBus, lean_answers: int
+) -> None:
+    assert isinstance(town.stage, TelegramEmulator)
+    town.stage.faults.other["lean_answers"] = lean_answers
     async with listening(town, bus, OpenDoor()):
         info = hook_of(town)
     assert info["url"] == town.url

@@ -21,6 +21,7 @@ from telegram.error import (
     TimedOut,
 )
 
+from channels.discord.client import point_rest_at
 from channels.discord.errors import delivery_error as discord_error
 from channels.slack.errors import delivery_error as slack_error
 from channels.slack.errors import opening_error, or_rejected
@@ -181,3 +182,19 @@ def test_discord_says_how_long_to_wait_in_a_header() -> None:
     refusal = discord_error(discord_answer(429, headers={"Retry-After": "2.5"}))
     assert isinstance(refusal, RateLimited)
     assert refusal.retry_after_s == 2.5
+
+
+async def test_discord_says_how_long_to_wait_in_its_answer_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The SDK looks there only if the answer has come through Discord's own proxy."""
+
+    async def text(encoding: str) -> str:
+        return '{"message": "You are being rate limited.", "retry_after": 7.5, "global": false}'
+
+    response = SimpleNamespace(status=429, headers={}, content_type="application/json", text=text)
+    monkeypatch.setattr(discord.http.Route, "BASE", "")  # put back afterwards
+    point_rest_at("http://127.0.0.1:1/api/v10")
+    with pytest.raises(discord.RateLimited) as caught:
+        await discord.http.json_or_text(cast(Any, response))
+    refusal = discord_error(caught.value)
+    assert isinstance(refusal, RateLimited)
+    assert refusal.retry_after_s == 7.5

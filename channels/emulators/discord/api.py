@@ -165,9 +165,12 @@ class Api:
                 route = by_method.get(request.method)
                 if route is None:
                     raise DiscordRefusal(405, 0, "405: Method Not Allowed")
-                return await self._guarded(request, route)
+                response = await self._guarded(request, route)
             except DiscordRefusal as refused:
-                return JSONResponse(refused.body(), refused.status)
+                response = JSONResponse(refused.body(), refused.status)
+            if self._faults.other.get("charset") and response.media_type == "application/json":
+                response.headers["Content-Type"] = "application/json; charset=utf-8"
+            return response
 
         return StarletteRoute(prefix + path, endpoint, methods=["GET", "POST", "PUT", "PATCH", "DELETE"])
 

@@ -555,6 +555,7 @@ _METHODS: Final = {
 }
 _TOKEN: Final = re.compile(r"\d+:[\w-]+")
 _BASICS: Final = frozenset({"getme", "getupdates", "deletewebhook", "sendmessage"})
+_LEAST: Final = ("id", "username", "message_id", "file_path", "url")
 BY_A_PAGE: Final = 2  # of `only_basics`
 FRONT_PAGE: Final = "<html>\r\n<head><title>404 Not Found</title></head>\r\n<body>nginx</body>\r\n</html>\r\n"
 BAD_GATEWAY: Final = "<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body>nginx</body>\r\n</html>\r\n"
@@ -619,6 +620,8 @@ class BotApi:
         result = await method.handle(self._server, call)
         if method.is_write and self._server.faults.take("drop_after"):
             return NoAnswer()
+        if self._server.faults.switch("lean_answers") and isinstance(result, dict):
+            result = {name: result[name] for name in _LEAST if name in result}
         return JSONResponse({"ok": True, "result": result})
 
     def _fault_answer(self, method: TelegramMethod) -> Response | None:

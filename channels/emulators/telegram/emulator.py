@@ -22,6 +22,7 @@ Vendor switches in `faults.other` (0 or absent is off):
   other calls with a page;
 - `before_10_3` 1: a server that does not know the kinds of updates that came with Bot API 10.3;
 - `lean_chats` 1: getChat tells no more of a chat than a message does, as an old server;
+- `lean_answers` 1: of a user, a message, a file and a webhook no answer tells more than what it is known by;
 - `status_200` 1: refusals come with the status 200, so that only their `error_code` tells;
 - `front_pages` n: the next n calls are answered by a proxy in front of the server, which knows no such page;
 - `hasty_polls` 1: polls are answered at once, whatever they ask for;
