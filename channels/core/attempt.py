@@ -495,7 +495,7 @@ class ChunkSender:
         await self._about_to_call(entry, chunk_attempt, placeholder="")
         leaving()
         if not await self._is_made(entry, chunk, chunk_attempt):
-            await self._put_away(entry, chunk_attempt.address)
+            await self._put_away(entry, chunk_attempt.address, message_id)
             entry.lose_shown()
             await entry.note(DeliveryState.RETRY)
             raise errors.SendFailed("the message that showed the draft is gone, or nobody may change it")
@@ -518,10 +518,9 @@ class ChunkSender:
             log.warning("%s: what showed reply %s cannot be changed: %s", self._adapter.name, entry.reply.id, error)
             return False
 
-    async def _put_away(self, entry: DeliveryEntry, address: ReplyAddress) -> None:
-        """Take back the message that shows half of an answer that is going to be sent as a whole, if there is one and
-        we may."""
-        message_id = entry.shown
+    async def _put_away(self, entry: DeliveryEntry, address: ReplyAddress, message_id: str) -> None:
+        """Take back the message that shows nothing or half of an answer that is going to be sent as a whole, if there
+        is one and we may."""
         try:
             await self._asked(lambda: self._remover.take_back(address, message_id, entry.reply.language))
         except (errors.AddressDead, errors.FormatRefused) as error:
@@ -586,7 +585,7 @@ class ChunkSender:
             leaving()
             message_id = await self._called(entry, lambda: editing.put_placeholder(address))
             await entry.note(DeliveryState.SENDING, placeholder=message_id)
-        return await self._complete(editing, entry, chunk, chunk_attempt)
+        return await self._complete(editing, entry, chunk, chunk_attempt, leaving)
 
     async def _find_lost(
         self, editing: SupportsPlaceholders, entry: DeliveryEntry, chunk: AnyChunk, address: ReplyAddress
@@ -611,18 +610,24 @@ class ChunkSender:
         return await self._asked(lambda: editing.find_lost(address, chunk, after=known, known=known))
 
     async def _complete(
-        self, editing: SupportsPlaceholders, entry: DeliveryEntry, chunk: AnyChunk, chunk_attempt: ChunkAttempt
+        self,
+        editing: SupportsPlaceholders,
+        entry: DeliveryEntry,
+        chunk: AnyChunk,
+        chunk_attempt: ChunkAttempt,
+        leaving: Callable[[], None],
     ) -> tuple[str, ...]:
-        """Edit the placeholder into the chunk. What became of an edit need not be known: it is repeated."""
+        """Edit the placeholder into the chunk. What became of an edit need not be known: it is repeated. Where that
+        cannot be, nothing of the chunk is to be seen, and it is sent: one more placeholder might fare no better."""
         message_id = entry.record.placeholder
         shown = self._shown(entry, chunk)
         await self._about_to_call(entry, chunk_attempt, placeholder=message_id)
         is_there = await self._asked(
             lambda: editing.complete(chunk_attempt.address, shown, message_id=message_id, plain=chunk_attempt.is_plain)
         )
-        if not is_there:  # somebody deleted it: nothing of this chunk is to be seen
-            await entry.note(DeliveryState.RETRY, placeholder=ON_ITS_WAY)
-            raise errors.SendFailed("the placeholder is gone")
+        if not is_there:  # somebody deleted it, or the platform lets us edit nothing
+            await self._put_away(entry, chunk_attempt.address, message_id)
+            return await self._send(entry, chunk, chunk_attempt, leaving)
         return (message_id,)
 
     def _is_careful(self, chunk_attempt: ChunkAttempt) -> bool:

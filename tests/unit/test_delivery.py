@@ -244,6 +244,13 @@ class TestARefusal:
         assert (record.state, record.attempt) == (DeliveryState.SENT, 0)
 
 
+class UneditableAdapter(EditableAdapter):
+    """A platform that should let us edit, and does not."""
+
+    async def complete(self, address: ReplyAddress, chunk: AnyChunk, *, message_id: str, plain: bool) -> bool:
+        return False
+
+
 FILE = ReplyFile(literal_text("a.txt"), "text/plain", 3, literal_text(""))
 
 
@@ -377,6 +384,13 @@ class TestAPlatformThatLetsUsEdit:
         adapter = EditableAdapter()
         await delivered(adapter, replace(pending, record=cut))
         assert adapter.shown == {"m1": "hello"}
+
+    async def test_is_sent_where_no_placeholder_can_be_edited(self) -> None:
+        """Once, and with no more than one placeholder."""
+        adapter = UneditableAdapter()
+        _, record = await delivered(adapter, reply(), SendRules(placeholder=PlaceholderUse.ALWAYS))
+        assert [sent.text for sent in adapter.sent] == ["…", "hello"]
+        assert (record.state, record.platform_ids) == (DeliveryState.SENT, ("m2",))
 
     async def test_is_told_what_arrived_after_the_ledger_knows_it(self) -> None:
         """Killed in between, the next process finds the chunk done; it neither looks for it nor loses sight of it."""
