@@ -328,8 +328,8 @@ class ChannelRuntime:
         return self._rejection or self._adapter.state
 
     async def run(self) -> None:
-        """Work until cancelled. Raises `CredentialsRejected` if the platform never let us in. Platforms in trouble throw
-        out whom they know, and let them in again later."""
+        """Work until cancelled. Raises `CredentialsRejected` if the platform never let us in: one in trouble throws out
+        whom it knows, and lets us in again later."""
         backoff = Backoff(REJECTED_FIRST_S, REJECTED_CAP_S)
         while True:
             begun_s = self._clock.monotonic_s()

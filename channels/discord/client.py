@@ -378,7 +378,7 @@ class NoSessionLeft(Exception):
 def point_rest_at(api_base: str) -> None:
     """Point all requests from now on at the REST API at `api_base`, and read its answers."""
     Route.BASE = api_base
-    discord.http.json_or_text = async_.json_or_text = _json_or_text
+    discord.http.json_or_text = async_.json_or_text = _json_or_text  # type: ignore[attr-defined]
 
 
 async def _json_or_text(response: aiohttp.ClientResponse) -> Any:

@@ -107,9 +107,7 @@ class TelegramFiles:
 
     async def _path(self, file_id: str) -> str:
         try:
-            found = await call(
-                self._bot, "getFile", {"file_id": file_id}, read_timeout_s=limits.FILE_READ_TIMEOUT_S
-            )
+            found = await call(self._bot, "getFile", {"file_id": file_id}, read_timeout_s=limits.FILE_READ_TIMEOUT_S)
         except Forbidden:
             raise FileRefused(NOT_FOR_US) from None
         except BadRequest as error:

@@ -145,7 +145,9 @@ class TelegramSender:
             "reply_markup": keyboard(chunk),
             "link_preview_options": _NO_PREVIEW,
         }
-        return await self._is_edited(call(self._bot, "editMessageText", shown, read_timeout_s=limits.SEND_READ_TIMEOUT_S))
+        return await self._is_edited(
+            call(self._bot, "editMessageText", shown, read_timeout_s=limits.SEND_READ_TIMEOUT_S)
+        )
 
     async def complete_with_file(self, target: TelegramTarget, file: TelegramFile, *, message_id: str) -> bool:
         """Make the message show the document: since Bot API 7.11 one of text may become one. False as above."""
@@ -310,8 +312,9 @@ async def name_topic(bot: telegram.Bot, target: TelegramTarget, title: CleanText
 # Drafts of private chats (Bot API 9.3): a preview that grows, fades half a minute after the last call, and is no
 # message: nothing of it has to be remembered, and the answer is sent as if nothing had been shown.
 #
-# A server that does not know the method answers 404, by itself or by its framework's page; one that has it for some bots only refuses the first call.
-# Either way there are none for the rest of this process, and answers grow in messages that are edited.
+# A server that does not know the method answers 404, by itself or by its framework's page; one that has it for some
+# bots only refuses the first call. Either way there are none for the rest of this process, and answers grow in messages
+# that are edited.
 
 _OF_THIS_ONE: Final = ("not found", "peer_id_invalid", "can't parse", "entit", "too long", "empty")
 """Signs in a refusal that concerns one chat or one text, and not drafts."""

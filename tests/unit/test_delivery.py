@@ -12,7 +12,15 @@ import pytest
 
 from channels.core import delivery as module
 from channels.core.adapter import AnyChunk, ChannelAdapter
-from channels.core.attempt import RATE_LIMITS_MAX, REJECTIONS_MAX, ChunkAttempt, FailReply, RetryChunk, SendRules, next_move
+from channels.core.attempt import (
+    RATE_LIMITS_MAX,
+    REJECTIONS_MAX,
+    ChunkAttempt,
+    FailReply,
+    RetryChunk,
+    SendRules,
+    next_move,
+)
 from channels.core.content import rendered
 from channels.core.delivery import DeliveryDispatcher, ReplyDelivery
 from channels.core.lease import LeaseValidity

@@ -21,7 +21,7 @@ from gateway.contracts.ports import PendingReply, TokenWish
 from gateway.limits import RELAY_AFTER_S
 from tests.doubles import ManualClock, MemoryBus, PlainScrubber
 from tests.parts.scripted_adapters import ButtonAdapter, ScriptedAdapter
-from tests.unit.test_delivery import RULES, delivered, delivering, delivery_of, reply
+from tests.unit.test_delivery import RULES, delivered, delivering, reply
 
 NOW_MS = ManualClock().now_ms()
 
