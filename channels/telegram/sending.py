@@ -50,6 +50,7 @@ class TelegramSender:
         self._bot = bot
         self.can_edit = True
         """False once the server has said that it does not know how to edit."""
+        self._has_edited = False
 
     async def send(self, target: TelegramTarget, chunk: TelegramChunk, *, plain: bool) -> str:
         """Send a new message; return its id."""
@@ -86,9 +87,9 @@ class TelegramSender:
             if any(sign in said for sign in _MAY_NOT_DELETE):
                 return False
             raise
-        except InvalidToken as error:
-            if not _is_unknown(error):
-                raise
+        except (InvalidToken, PageMissing) as error:
+            if not _is_unknown(error) or (isinstance(error, PageMissing) and self.can_edit):
+                raise  # what is to be deleted may be a secret: a page alone is no reason to leave it
             return False
 
     async def send_file(self, target: TelegramTarget, file: TelegramFile) -> str:
@@ -96,7 +97,7 @@ class TelegramSender:
         `FormatRefused` where the server knows no files."""
         try:
             return await self._send_file(target, file)
-        except InvalidToken as error:
+        except (InvalidToken, PageMissing) as error:
             if not _is_unknown(error):
                 raise
             raise FormatRefused("the Bot API server takes no files") from error
@@ -169,21 +170,22 @@ class TelegramSender:
         )
 
     async def _is_edited(self, edit: Awaitable[object]) -> bool:
-        """Edit a message. True once the message shows what it should; False: it is gone, or none of ours."""
+        """Edit a message. True once the message shows what it should; False: it is gone, or none of ours, or the server
+        does not know how to edit."""
         try:
             await edit
         except BadRequest as error:
             said = error.message.lower()
-            if _NOT_MODIFIED in said:
-                return True
-            if any(sign in said for sign in _GONE):
-                return False
-            raise
-        except InvalidToken as error:
-            if not _is_unknown(error):
+            if _NOT_MODIFIED not in said:
+                if any(sign in said for sign in _GONE):
+                    return False
+                raise
+        except (InvalidToken, PageMissing) as error:
+            if self._has_edited or not _is_unknown(error):
                 raise
             self.can_edit = False
             return False
+        self._has_edited = True
         return True
 
     async def find_lost(
@@ -257,7 +259,7 @@ class TelegramSender:
         await self._bot.send_chat_action(target.chat_id, "typing", message_thread_id=target.message_thread_id)
 
 
-def _is_unknown(error: InvalidToken) -> bool:
+def _is_unknown(error: TelegramError) -> bool:
     return _UNKNOWN_METHOD in error.message.lower()
 
 

@@ -58,12 +58,13 @@ async def test_a_server_that_tells_little_is_sent_files_and_asked_for_them(
         assert stage.file(grown, dm.id, 0).content == b"def"
 
 
+@pytest.mark.parametrize("only_basics", [1, 2])
 async def test_a_server_without_edits_and_files_refuses_them_and_not_the_token(
-    telegram_emulator: ServedTelegram, bus: RedisBus
+    telegram_emulator: ServedTelegram, bus: RedisBus, only_basics: int
 ) -> None:
     """An answer grows no further and is sent anew, and no other one grows; a sentence takes the place of a file."""
     stage, door = telegram_emulator.emulator, OpenDoor()
-    stage.faults.other["only_basics"] = 1
+    stage.faults.other["only_basics"] = only_basics
     ann = stage.add_person("Ann")
     async with listening(telegram_emulator, bus, door) as adapter:
         await stage.say(ann.id, dm_of(telegram_emulator, ann).id, "hello")
