@@ -205,6 +205,8 @@ class GatewayClient(discord.Client):
     async def close(self) -> None:
         """Leave the session so that it can be taken up again; the SDK's way of closing ends it."""
         await self._leave()
+        if (announcing := self._connection._ready_task) is not None:
+            announcing.cancel()  # a second after READY it tells a client of it, which is closed by then
         await super().close()
 
     async def probe(self) -> None:

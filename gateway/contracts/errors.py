@@ -34,7 +34,7 @@
         ├── AddressMoved            retry at `address`
         ├── FormatRefused           the same chunk goes out as plain text
         ├── FileRefused             a file of a person cannot be had; its reason is told in the turn
-        └── CredentialsRejected     the account stops, the operator is told
+        └── CredentialsRejected     again and again: the account rests, or never begins; the operator is told
 
 `needs_operator` is a fact of the class, not of the moment."""
 
