@@ -6,11 +6,11 @@ import json
 from collections.abc import Sequence
 from typing import Final
 
-from sqlalchemy import Executable, bindparam, delete, select
+from sqlalchemy import bindparam, delete, select
 
 from gateway.contracts.messages import SecretUse
 from gateway.limits import AUDIT_KEPT
-from gateway.store.engine import Aggregate, Connection, InsertInto, Values, per_dialect, write
+from gateway.store.engine import Aggregate, Connection, Values, upsert, write
 from gateway.store.tables import access_revision, audit, loans
 
 USER: Final = "user:"
@@ -29,11 +29,7 @@ _FIRST_TOO_MANY: Final = (
 _FORGET: Final = delete(audit).where(audit.c.actor == bindparam("who"), audit.c.id <= _FIRST_TOO_MANY)
 
 
-@per_dialect
-def _count(insert: InsertInto) -> Executable:
-    return insert(access_revision).on_conflict_do_update(
-        index_elements=[access_revision.c.id], set_={"revision": access_revision.c.revision + 1}
-    )
+_count: Final = upsert(access_revision, revision=access_revision.c.revision + 1)
 
 
 def has_changed(connection: Connection) -> None:

@@ -23,18 +23,7 @@ from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
 from gateway.contracts.sessions import TurnState
 from gateway.limits import SUBAGENT_KEPT_CHARS_MAX, SUBTASK_ALIVE_S, SUBTASK_SHOWN_CHARS_MAX, SUBTASKS_KEPT
-from gateway.store.engine import (
-    Aggregate,
-    Connection,
-    InsertInto,
-    Values,
-    per_dialect,
-    read,
-    row_of,
-    value_of,
-    write,
-    writing,
-)
+from gateway.store.engine import Aggregate, Connection, Values, read, row_of, upsert, value_of, write, writing
 from gateway.store.tables import barriers, board, lanes, sub_tasks, turns, waits
 
 _LIVE_STATES: Final = [state.value for state in subagents.TaskState if not state.is_over]
@@ -82,11 +71,7 @@ def _record(sub_type: str, by_state: dict[str, int]) -> subagents.TypeRecord:
 
 
 # --- changing
-@per_dialect
-def _count_up(insert: InsertInto) -> sa.Executable:
-    return insert(board).on_conflict_do_update(index_elements=[board.c.id], set_={"revision": board.c.revision + 1})
-
-
+_count_up: Final = upsert(board, revision=board.c.revision + 1)
 _REVISION: Final = sa.select(board.c.revision)
 _IS_NEEDED: Final = sa.or_(sa.and_(sub_tasks.c.wake.is_not(None), IS_UNTOLD), IS_WAITED_FOR)
 _LAST_OVER: Final = (

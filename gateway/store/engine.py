@@ -46,8 +46,8 @@ from typing import (
     get_type_hints,
 )
 
+from sqlalchemy import ColumnElement, Dialect, Executable, Row, Table, exc
 from sqlalchemy import Connection as SqlalchemyConnection
-from sqlalchemy import Dialect, Executable, Row, Table, exc
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
@@ -135,13 +135,21 @@ def per_dialect(describe: Callable[[InsertInto], Executable]) -> Callable[[Conne
     return for_connection
 
 
-def upsert(table: Table, *names: str) -> Callable[[Connection], Executable]:
-    """Describe an INSERT that gives a row with the same key new values of these columns."""
+def upsert(
+    table: Table,
+    *names: str,
+    where: ColumnElement[bool] | None = None,
+    returning: Sequence[ColumnElement[Any]] = (),
+    **computed: ColumnElement[Any],
+) -> Callable[[Connection], Executable]:
+    """Describe an INSERT that gives a row with the same key, if it is as `where` says, new values of these columns; a
+    `computed` one is worked out of the row that is there."""
 
     def describe(insert: InsertInto) -> Executable:
         statement = insert(table)
-        new = {name: statement.excluded[name] for name in names}
-        return statement.on_conflict_do_update(index_elements=list(table.primary_key.columns), set_=new)
+        new = {name: statement.excluded[name] for name in names} | computed
+        changed = statement.on_conflict_do_update(index_elements=list(table.primary_key.columns), set_=new, where=where)
+        return changed.returning(*returning) if returning else changed
 
     return per_dialect(describe)
 

@@ -34,19 +34,12 @@ def _put_new(insert: engine.InsertInto) -> Executable:
     return insert(outbox).on_conflict_do_nothing(index_elements=[outbox.c.id]).returning(outbox.c.id)
 
 
-@engine.per_dialect
-def _put_receipt(insert: engine.InsertInto) -> Executable:
-    """Write a receipt. It may come twice and late; what was sent stays sent."""
-    statement = insert(deliveries)
-    return statement.on_conflict_do_update(
-        index_elements=[deliveries.c.reply_id],
-        set_={
-            name: statement.excluded[name]
-            for name in ("state", "attempts", "chunks", "platform_ids", "reason", "updated_at_ms")
-        },
-        where=deliveries.c.state != _SENT,
-    )
-
+_put_receipt: Final = engine.upsert(
+    deliveries,
+    *("state", "attempts", "chunks", "platform_ids", "reason", "updated_at_ms"),
+    where=deliveries.c.state != _SENT,
+)
+"""A receipt may come twice and late; what was sent stays sent."""
 
 _UNSENT: Final = (
     select(outbox)

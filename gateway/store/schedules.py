@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from sqlalchemy import Executable, Row, bindparam, func, select, update
+from sqlalchemy import Row, bindparam, func, select, update
 
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.sessions import Schedule, ScheduleState
@@ -62,18 +62,12 @@ _OF_DUE_TIME: Final = update(schedules).where(
 _MOVE: Final = _OF_DUE_TIME.values(held_until_ms=0, firings=schedules.c.firings + 1)
 
 
-@engine.per_dialect
-def _lock_calendar(insert: engine.InsertInto) -> Executable:
-    """Lock the owner's row, making it first if it is new."""
-    statement = insert(calendars)
-    return statement.on_conflict_do_update(
-        index_elements=[calendars.c.owner], set_={"last_number": calendars.c.last_number}
-    ).returning(calendars.c.last_number)
-
+_lock_calendar: Final = engine.upsert(
+    calendars, last_number=calendars.c.last_number, returning=(calendars.c.last_number,)
+)
+"""Locks the owner's row, making it first if it is new."""
 
 _set_zone: Final = engine.upsert(calendars, "zone")
-
-
 _COUNT_UP: Final = update(calendars).where(calendars.c.owner == bindparam("of_owner"))
 
 

@@ -63,6 +63,7 @@ from gateway.store.engine import (
     insert_new,
     per_dialect,
     read,
+    upsert,
     write,
     write_unsynced,
 )
@@ -92,25 +93,15 @@ def _take_lane(insert: InsertInto) -> Executable:
     ).returning(lanes.c.session_id, lanes.c.lost_turn_id, lanes.c.language, lanes.c.is_voiced)
 
 
-@per_dialect
-def _open_turn(insert: InsertInto) -> Executable:
-    """Open a turn. One that is begun again keeps its row; one that was committed stays as it is."""
-    statement = insert(turns)
-    return statement.on_conflict_do_update(
-        index_elements=[turns.c.id],
-        set_={
-            "session_id": statement.excluded.session_id,
-            "runs": turns.c.runs + 1,
-            "fence": statement.excluded.fence,
-            "started_at_ms": statement.excluded.started_at_ms,
-        },
-        where=turns.c.state == TurnState.RUNNING.value,
-    ).returning(turns.c.runs)
-
+_IS_OPEN: Final = turns.c.state == TurnState.RUNNING.value
+_open_turn: Final = upsert(
+    turns, *("session_id", "fence", "started_at_ms"), runs=turns.c.runs + 1, where=_IS_OPEN, returning=(turns.c.runs,)
+)
+"""One that is begun again keeps its row; one that was committed stays as it is."""
 
 LOSE_TURN: Final = (
     update(turns)
-    .where(turns.c.id == bindparam("t"), turns.c.state == TurnState.RUNNING.value)
+    .where(turns.c.id == bindparam("t"), _IS_OPEN)
     .values(state=TurnState.FAILED.value, error_reference=bindparam("reference"), finished_at_ms=bindparam("now_ms"))
 )
 """Ends a turn that nobody will commit any more."""
@@ -162,7 +153,7 @@ def _turn_row(turn_id: str, session_id: str, key: SessionKey, fence: int, *, now
 _BEGAN: Final = (
     select(turns.c.started_at_ms)
     .join(lanes, lanes.c.turn_id == turns.c.id)
-    .where(lanes.c.key == bindparam("k"), turns.c.state == TurnState.RUNNING.value)
+    .where(lanes.c.key == bindparam("k"), _IS_OPEN)
 )
 
 # --- join
@@ -184,22 +175,10 @@ _LEAVE_LANE: Final = (
 )
 
 
-@per_dialect
-def _close_turn(insert: InsertInto) -> Executable:
-    """Close a turn; no row if the turn was committed before. A turn that answers nothing new was never opened: it gets
-    its row here."""
-    statement = insert(turns)
-    return statement.on_conflict_do_update(
-        index_elements=[turns.c.id],
-        set_={
-            "state": statement.excluded.state,
-            "error_reference": statement.excluded.error_reference,
-            "finished_at_ms": statement.excluded.finished_at_ms,
-        },
-        where=turns.c.state == TurnState.RUNNING.value,
-    ).returning(turns.c.id)
-
-
+_close_turn: Final = upsert(
+    turns, "state", "error_reference", "finished_at_ms", where=_IS_OPEN, returning=(turns.c.id,)
+)
+"""No row if the turn was committed before. A turn that answers nothing new was never opened: it gets its row here."""
 _consume: Final = insert_new(consumed)
 
 
@@ -630,7 +609,7 @@ class TurnStore(Aggregate):
         where it is in a transcript. `reference` is what the first tells to quote, `letter_id` names the dead letter
         for the operator. No run of it that still lives may commit. False: it was answered before."""
         lane = connection.execute(_LOCK, {"k": str(message.key)}).one_or_none()
-        # The operator may have it tried again before its author was told: an apology behind the answer would mislead.
+        # The operator may have it tried again before its author was told: an apology after the answer would mislead.
         answered, _ = known(connection, [message.id, retry_id_of(message.id)])
         if answered:
             return False
