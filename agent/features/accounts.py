@@ -32,7 +32,7 @@ from gateway.store.export import PeopleStore
 from gateway.tasks import retry_until_available
 
 Changed = Callable[[], Awaitable[None]]
-"""Told that persons have changed: a block of one end counts for all."""
+"""Told that persons have changed: a block of one account counts for all."""
 Tell = Callable[[Sequence[Reply]], Awaitable[None]]
 """The quick way of a reply that is committed already."""
 
@@ -104,7 +104,8 @@ class _Commands:
             Offer(words.say("Join"), f"/link join {found.other}"),
             Offer(words.say("Do not join"), f"/link no {found.other}"),
         )
-        own = [end for end in await retry_until_available(lambda: self._links.ends_of(owner)) if end != owner]
+        accounts = await retry_until_available(lambda: self._links.accounts_of(owner))
+        own = [account for account in accounts if account != owner]
         return CommandReply(_proposal_text(found, found.other, own, words), offers=offers)
 
     async def _decided(self, asked: CommandRequest, whose: str, *, is_wanted: bool) -> str:
@@ -137,13 +138,17 @@ class _Commands:
         words, owner, wanted = asked.words, asked.session.key.owner, asked.argument.strip()
         if not _is_alone(asked):
             return words.say(_PRIVATELY)
-        ends = await retry_until_available(lambda: self._links.ends_of(owner))
-        if len(ends) == 1:
+        accounts = await retry_until_available(lambda: self._links.accounts_of(owner))
+        if len(accounts) == 1:
             return words.say("This account is linked with no other. `/link` begins that.")
         said = wanted.casefold()
-        leaving = [end for end in ends if said in ("all", end.platform, end.channel.casefold(), str(end).casefold())]
+        leaving = [
+            account
+            for account in accounts
+            if said in ("all", account.platform, account.channel.casefold(), str(account).casefold())
+        ]
         if not leaving:
-            return _ends_text(owner, ends, words)
+            return _accounts_text(owner, accounts, words)
         parted = await retry_until_available(
             lambda: self._links.part(owner, leaving, actor=str(owner), now_ms=self._clock.now_ms())
         )
@@ -160,8 +165,8 @@ def _is_alone(asked: CommandRequest) -> bool:
     return asked.message.is_private and asked.session.key == asked.message.author
 
 
-def _ends_text(owner: SessionKey, ends: Sequence[SessionKey], words: Words) -> str:
-    lines = [f"- {end}" for end in ends if end != owner]
+def _accounts_text(owner: SessionKey, accounts: Sequence[SessionKey], words: Words) -> str:
+    lines = [f"- {account}" for account in accounts if account != owner]
     head = words.say("This account, {owner}, is one person with:", owner=str(owner))
     hint = words.say("`/unlink all` parts them, `/unlink` and the name of a platform or an account parts only that.")
     return "\n".join((head, "", *lines, "", hint))

@@ -394,7 +394,7 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
-    """A stranger who waits to be let in. `welcome` is what he is told then, where he asked."""
+    """A stranger who waits to be let in. `welcome` is what the stranger is told then, where the question was asked."""
 
     code: str
     owner: SessionKey
@@ -431,18 +431,18 @@ def least_of(roles: Iterable[GrantRole]) -> GrantRole:
 
 # Accounts on several platforms that are one person: what passes between them and the store.
 #
-# A *person* is one or more owners (`SessionKey.owner`), each an *end*. What is a person's, and what stays an end's:
+# A *person* is one or more owners (`SessionKey.owner`), each an *account*. What is whose:
 #
-#     person  facts learned in direct messages or shared by hand, their numbers, /forget all; the daily budget;
-#             /usage, /export, erasure; a block (of one end it blocks all: whoever is kept out has no other door)
-#     end     conversations, their index, workspaces, schedules, secrets in the vault, message rate, language, cached
-#             answers; facts learned in a place (what was said in a group is never carried to another platform);
-#             the role: rights were given to an account by somebody who trusted that account, and an account that is
-#             taken over must not bring an admin's rights along
+#     person   facts learned in direct messages or shared by hand, their numbers, /forget all; the daily budget;
+#              /usage, /export, erasure; a block (of one account it blocks all: who is kept out has no other way in)
+#     account  conversations, their index, workspaces, schedules, secrets in the vault, message rate, language, cached
+#              answers; facts learned in a place (what was said in a group is never carried to another platform);
+#              the role: rights were given to an account by somebody who trusted that account, and an account that is
+#              taken over must not bring an admin's rights along
 
 
-Ends = frozenset[SessionKey]
-"""All ends of one person."""
+Accounts = frozenset[SessionKey]
+"""All accounts of one person."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -486,38 +486,39 @@ class RedeemedLink:
     wait_s: float = 0.0
 
 
-def blocking_all(grants: Sequence[Grant], persons: Iterable[Ends], policy: AccessPolicy) -> Sequence[Grant]:
+def blocking_all(grants: Sequence[Grant], persons: Iterable[Accounts], policy: AccessPolicy) -> Sequence[Grant]:
     """Extend the decisions: a block of one account is written out for all accounts of the same person. Pure."""
     decided = {grant.key: grant for grant in grants}
-    for ends in persons:
-        blocks = [end for end in sorted(ends, key=str) if _is_blocked(end, decided, policy)]
-        for end in ends if blocks else ():
+    for accounts in persons:
+        blocks = [account for account in sorted(accounts, key=str) if _is_blocked(account, decided, policy)]
+        for account in accounts if blocks else ():
             cause = decided.get(blocks[0]) or Grant(blocks[0], GrantRole.BLOCKED, "configuration", 0)
-            decided[end] = replace(cause, key=end)
+            decided[account] = replace(cause, key=account)
     return list(decided.values())
 
 
 def blocked_through(
-    owner: SessionKey, grants: Sequence[Grant], persons: Iterable[Ends], policy: AccessPolicy
+    owner: SessionKey, grants: Sequence[Grant], persons: Iterable[Accounts], policy: AccessPolicy
 ) -> SessionKey | None:
     """Return the account whose block also counts for `owner`, because both belong to one person; None if there is none.
     Pure."""
     decided = {grant.key: grant for grant in grants}
-    ends = next((ends for ends in persons if owner in ends), frozenset[SessionKey]())
-    return next((end for end in sorted(ends - {owner}, key=str) if _is_blocked(end, decided, policy)), None)
+    accounts = next((accounts for accounts in persons if owner in accounts), frozenset[SessionKey]())
+    others = sorted(accounts - {owner}, key=str)
+    return next((account for account in others if _is_blocked(account, decided, policy)), None)
 
 
-def limiting_all(rules: Mapping[Limited, LimitRule], persons: Iterable[Ends]) -> Mapping[Limited, LimitRule]:
+def limiting_all(rules: Mapping[Limited, LimitRule], persons: Iterable[Accounts]) -> Mapping[Limited, LimitRule]:
     """Extend the decisions: a daily limit of one account is written out for all accounts of the same person, and the
     least of several counts. The limit on message rate stays with its own account. Pure."""
     shown = dict(rules)
-    for ends in persons:
-        day = strictest(rules[end] for end in ends if end in rules)
-        for end in ends if not day.is_empty else ():
-            shown[end] = day.over(rules.get(end, LimitRule()))
+    for accounts in persons:
+        day = strictest(rules[account] for account in accounts if account in rules)
+        for account in accounts if not day.is_empty else ():
+            shown[account] = day.over(rules.get(account, LimitRule()))
     return shown
 
 
-def _is_blocked(end: SessionKey, decided: dict[SessionKey, Grant], policy: AccessPolicy) -> bool:
-    granted = decided.get(end)
-    return policy.role_of(end, None if granted is None else granted.role.value) is GrantRole.BLOCKED
+def _is_blocked(account: SessionKey, decided: dict[SessionKey, Grant], policy: AccessPolicy) -> bool:
+    granted = decided.get(account)
+    return policy.role_of(account, None if granted is None else granted.role.value) is GrantRole.BLOCKED

@@ -13,22 +13,22 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from gateway.contracts.access import Ends, LinkOffer, LinkVerdict, RedeemedLink
+from gateway.contracts.access import Accounts, LinkOffer, LinkVerdict, RedeemedLink
 from gateway.contracts.budgets import day_of
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import Reply
 from gateway.contracts.sessions import GrantRole
-from gateway.limits import LINK_CODE_TTL_S, LINK_LOCKED_S, LINK_TRIES_MAX, LINKED_ENDS_MAX
+from gateway.limits import LINK_CODE_TTL_S, LINK_LOCKED_S, LINK_TRIES_MAX, LINKED_ACCOUNTS_MAX
 from gateway.store import outbox
 from gateway.store.audit import USER, has_changed, write_down
 from gateway.store.engine import Aggregate, Connection, read, reading, row_of, upsert, value_of, write
 from gateway.store.tables import facts, grants, lanes, link_codes, link_tries, links, purses
 
-_WHOSE: Final[sa.BindParameter[str]] = sa.bindparam("end_", type_=sa.String)
+_WHOSE: Final[sa.BindParameter[str]] = sa.bindparam("account_", type_=sa.String)
 _OWN: Final[sa.Select[Any]] = sa.select(sa.cast(_WHOSE, links.c.owner.type).label("owner"))
 _MINE: Final = links.alias("mine")
 _LINKED: Final = sa.select(links.c.owner).join(_MINE, links.c.person == _MINE.c.person).where(_MINE.c.owner == _WHOSE)
-_ENDS: Final = sa.union(_OWN, _LINKED)
+_ACCOUNTS: Final = sa.union(_OWN, _LINKED)
 _PURSE: Final = purses.alias("purse_of")
 _TODAY: Final = (
     sa.select(purses.c.owner)
@@ -42,39 +42,39 @@ _LOCK: Final = (
 )
 
 
-def ends_of(connection: Connection, owner: SessionKey | str) -> list[str]:
-    """Return all ends of a person, in order of their names; at least the one that is asked about."""
-    return sorted(connection.execute(_ENDS, {"end_": str(owner)}).scalars())
+def accounts_of(connection: Connection, owner: SessionKey | str) -> list[str]:
+    """Return all accounts of a person, in order of their names; at least the one that is asked about."""
+    return sorted(connection.execute(_ACCOUNTS, {"account_": str(owner)}).scalars())
 
 
 def paying_with(connection: Connection, owner: str, day: int) -> list[str]:
-    """Return all whose spending of that day counts against the caps of `owner`, himself among them."""
-    return sorted(connection.execute(_PAYING, {"end_": owner, "day_": day}).scalars())
+    """Return all whose spending of that day counts against the caps of `owner`, the owner included."""
+    return sorted(connection.execute(_PAYING, {"account_": owner, "day_": day}).scalars())
 
 
 def is_of_person(column: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
-    """Match what belongs to any end of the person whose end is the parameter `end_`."""
-    return column.in_(_ENDS)
+    """Match what belongs to any account of the person who has the account in the parameter `account_`."""
+    return column.in_(_ACCOUNTS)
 
 
-def linked_persons(connection: Connection) -> list[Ends]:
-    """Return all who have more than one end."""
+def linked_persons(connection: Connection) -> list[Accounts]:
+    """Return all who have more than one account."""
     found: defaultdict[str, set[SessionKey]] = defaultdict(set)
     for row in connection.execute(_PERSONS):
         found[row.person].add(SessionKey.parse(row.owner))
-    return [frozenset(ends) for _, ends in sorted(found.items())]
+    return [frozenset(accounts) for _, accounts in sorted(found.items())]
 
 
-def locked_ends(connection: Connection, owner: SessionKey) -> list[str]:
-    """Return the same as `ends_of`; nobody else counts this person's facts, or links them, until this transaction
+def locked_accounts(connection: Connection, owner: SessionKey) -> list[str]:
+    """Return the same as `accounts_of`; nobody else counts this person's facts, or links them, until this transaction
     ends."""
-    ends = ends_of(connection, owner)
+    accounts = accounts_of(connection, owner)
     while True:
-        connection.execute(_LOCK, {"owners": ends}).all()  # SQLite writes one at a time anyway
-        now = ends_of(connection, owner)
-        if now == ends:
-            return ends
-        ends = now
+        connection.execute(_LOCK, {"owners": accounts}).all()  # SQLite writes one at a time anyway
+        now = accounts_of(connection, owner)
+        if now == accounts:
+            return accounts
+        accounts = now
 
 
 _put_offer: Final = upsert(link_codes, "digest", "address", "language", "expires_at_ms", "name", "entered_by")
@@ -120,7 +120,7 @@ _RENUMBER: Final = sa.update(facts).where(facts.c.id == sa.bindparam("fact_id"))
 
 
 def _tell_apart(connection: Connection, own: list[str], others: list[str]) -> None:
-    """Number the facts of `own` anew where both have the same number: behind those of `others`, in their order."""
+    """Number the facts of `own` anew where both have the same number: after those of `others`, in their order."""
     mine = connection.execute(_NUMBERS, {"owners": own}).all()
     taken = {row.number for row in connection.execute(_NUMBERS, {"owners": others})}
     if not taken.intersection(row.number for row in mine):
@@ -133,8 +133,8 @@ def _tell_apart(connection: Connection, own: list[str], others: list[str]) -> No
 def _pool(connection: Connection, owners: Iterable[str], now_ms: int, purse: str) -> None:
     """Let all who paid with one of these today pay with all of them until the day ends."""
     day = day_of(now_ms)
-    paying = sorted({end for owner in owners for end in paying_with(connection, owner, day)})
-    connection.execute(_put_purse(connection), [{"owner": end, "day": day, "purse": purse} for end in paying])
+    paying = sorted({account for owner in owners for account in paying_with(connection, owner, day)})
+    connection.execute(_put_purse(connection), [{"owner": account, "day": day, "purse": purse} for account in paying])
 
 
 # --- parting
@@ -142,13 +142,13 @@ _LEAVE: Final = sa.delete(links).where(links.c.owner.in_(sa.bindparam("owners"))
 
 
 class LinkStore(Aggregate):
-    """Ends, joined and parted. Every change is a line of the audit. Raises `StoreUnavailable`."""
+    """Accounts, joined and parted. Every change is a line of the audit. Raises `StoreUnavailable`."""
 
     @read
-    def ends_of(self, connection: Connection, owner: SessionKey) -> Sequence[SessionKey]:
-        """Return all ends of the person whose end `owner` is, in order of their names; `owner` alone where nothing is
-        linked."""
-        return [SessionKey.parse(end) for end in ends_of(connection, owner)]
+    def accounts_of(self, connection: Connection, owner: SessionKey) -> Sequence[SessionKey]:
+        """Return all accounts of the person to whom `owner` belongs, in order of their names; `owner` alone where
+        nothing is linked."""
+        return [SessionKey.parse(account) for account in accounts_of(connection, owner)]
 
     persons = reading(linked_persons)
 
@@ -165,7 +165,7 @@ class LinkStore(Aggregate):
     @write
     def enter(self, connection: Connection, owner: SessionKey, code: str, *, now_ms: int) -> RedeemedLink:
         """Say whose code it is, and keep it for `owner`: to nobody else is it worth anything from then on. Nothing is
-        joined. Who errs too often is not listened to."""
+        joined. An account that errs too often is refused."""
         entering, digest = str(owner), _digest(code)
         has_changed(connection)
         connection.execute(_EXPIRE, {"now_ms": now_ms})
@@ -175,17 +175,17 @@ class LinkStore(Aggregate):
         row = connection.execute(_CODE, {"code_digest": digest}).one_or_none()
         if row is None or row.entered_by not in ("", entering):
             return _erred(connection, entering, erred, now_ms)
-        own, others = ends_of(connection, owner), ends_of(connection, row.owner)
+        own, others = accounts_of(connection, owner), accounts_of(connection, row.owner)
         if connection.execute(_BLOCKED, {"owners": others}).first() is not None:
             return _erred(connection, entering, erred, now_ms)
         if row.owner in own:
             return RedeemedLink(LinkVerdict.OWN)
-        if len(own) + len(others) > LINKED_ENDS_MAX:
+        if len(own) + len(others) > LINKED_ACCOUNTS_MAX:
             return RedeemedLink(LinkVerdict.FULL)
-        if not row.entered_by:  # once: whoever enters it again has no more time to think
+        if not row.entered_by:  # once: entering it again gives no more time to think
             until_ms = now_ms + LINK_CODE_TTL_S * 1000
             connection.execute(_KEEP, {"code_digest": digest, "entered_by": entering, "expires_at_ms": until_ms})
-        along = tuple(SessionKey.parse(end) for end in others if end != row.owner)
+        along = tuple(SessionKey.parse(account) for account in others if account != row.owner)
         return RedeemedLink(LinkVerdict.PROPOSED, SessionKey.parse(row.owner), row.name, along)
 
     @write
@@ -205,19 +205,19 @@ class LinkStore(Aggregate):
         connection.execute(_EXPIRE, {"now_ms": now_ms})
         entered = {"whose": str(other), "by": actor}
         row = connection.execute(_ENTERED, entered).one_or_none()
-        own, others = ends_of(connection, owner), ends_of(connection, other)
+        own, others = accounts_of(connection, owner), accounts_of(connection, other)
         if str(other) in own and other != owner:
             return RedeemedLink(LinkVerdict.LINKED, other)
         if row is None or connection.execute(_BLOCKED, {"owners": others}).first() is not None:
             return RedeemedLink(LinkVerdict.GONE)
-        if len(own) + len(others) > LINKED_ENDS_MAX:
+        if len(own) + len(others) > LINKED_ACCOUNTS_MAX:
             return RedeemedLink(LinkVerdict.FULL)
         connection.execute(_USE_UP, entered)
         connection.execute(_FORGET_TRIES, {"whose": actor})
         connection.execute(_LOCK, {"owners": [*own, *others]}).all()
         _tell_apart(connection, own, others)
         _pool(connection, [own[0], others[0]], now_ms, new_id)
-        rows = [{"owner": end, "person": new_id, "linked_at_ms": now_ms} for end in (*own, *others)]
+        rows = [{"owner": account, "person": new_id, "linked_at_ms": now_ms} for account in (*own, *others)]
         connection.execute(_put_link(connection), rows)
         write_down(connection, actor, "link.made", f"{USER}{owner}", None, {"person": new_id}, now_ms)
         write_down(connection, actor, "link.made", f"{USER}{other}", None, {"person": new_id}, now_ms)
@@ -231,19 +231,19 @@ class LinkStore(Aggregate):
 
     @write
     def part(
-        self, connection: Connection, owner: SessionKey, ends: Collection[SessionKey], *, actor: str, now_ms: int
+        self, connection: Connection, owner: SessionKey, accounts: Collection[SessionKey], *, actor: str, now_ms: int
     ) -> Sequence[SessionKey]:
-        """Separate those of `ends` that are the same person as `owner`; all who stand alone now."""
+        """Separate those of `accounts` that are the same person as `owner`; all who stand alone now."""
         has_changed(connection)
-        before, leaving = ends_of(connection, owner), frozenset(map(str, ends))
-        parted = [end for end in before if end in leaving]
+        before, leaving = accounts_of(connection, owner), frozenset(map(str, accounts))
+        parted = [account for account in before if account in leaving]
         if len(before) == 1 or not parted:
             return []
         _pool(connection, [str(owner)], now_ms, self.clock.new_id())
-        left = [end for end in before if end not in leaving]
+        left = [account for account in before if account not in leaving]
         if len(left) == 1:
             parted = before
         connection.execute(_LEAVE, {"owners": parted})
-        for end in parted:
-            write_down(connection, actor, "link.parted", f"{USER}{end}", None, None, now_ms)
-        return [SessionKey.parse(end) for end in parted]
+        for account in parted:
+            write_down(connection, actor, "link.parted", f"{USER}{account}", None, None, now_ms)
+        return [SessionKey.parse(account) for account in parted]

@@ -19,7 +19,7 @@ from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, each_text
 from gateway.contracts.sessions import GATEWAY, EntryKind, Role
 from gateway.store.access import PLACE
-from gateway.store.accounts import ends_of
+from gateway.store.accounts import accounts_of
 from gateway.store.audit import USER, has_changed
 from gateway.store.board import changed
 from gateway.store.engine import Aggregate, Connection, like, read
@@ -137,27 +137,28 @@ _UNNAME: Final = (
 
 
 def personal_data(connection: Connection, owner: SessionKey) -> dict[str, list[dict[str, Any]]]:
-    """Return what is kept of a person, whichever end is named: rows by the name of their table."""
-    ends = ends_of(connection, owner)
+    """Return what is kept of a person, whichever account is named: rows by the name of their table."""
+    accounts = accounts_of(connection, owner)
     return {
-        name: [row._asdict() for end in ends for row in connection.execute(statement, {"whose": end})]
+        name: [row._asdict() for account in accounts for row in connection.execute(statement, {"whose": account})]
         for name, statement in sorted(_HANDED_OUT.items())
     }
 
 
 def erase(connection: Connection, owner: SessionKey) -> dict[str, int]:
-    """Delete every trace of a person, at all ends. SQLite overwrites what it deletes, in the table and in the index."""
+    """Delete every trace of a person, at all accounts. SQLite overwrites what it deletes, in the table and in the
+    index."""
     is_sqlite = connection.dialect.name == "sqlite"
     if is_sqlite:
         connection.exec_driver_sql("PRAGMA secure_delete = ON")
-    ends = ends_of(connection, owner)
+    accounts = accounts_of(connection, owner)
     erased = {
-        name: sum(connection.execute(statement, {"whose": end}).rowcount for end in ends)
+        name: sum(connection.execute(statement, {"whose": account}).rowcount for account in accounts)
         for name, statement in _ERASE.items()
     }
     for statement in _UNNAME:
-        for end in ends:
-            connection.execute(statement, {"whose": end})
+        for account in accounts:
+            connection.execute(statement, {"whose": account})
     if erased["sub_tasks"]:
         changed(connection)
     if erased["grants"] or erased["links"] or erased["limit_rules"]:
@@ -291,7 +292,7 @@ class PeopleStore(Aggregate):
     @read
     def keys(self, connection: Connection, owner: SessionKey) -> Sequence[SessionKey]:
         """Return the keys under which an owner has spoken, each with files of its own."""
-        found = [connection.execute(_KEYS, {"whose": end}).scalars() for end in ends_of(connection, owner)]
+        found = [connection.execute(_KEYS, {"whose": account}).scalars() for account in accounts_of(connection, owner)]
         return [SessionKey.parse(key) for keys in found for key in keys]
 
     async def erase(self, owner: SessionKey) -> Mapping[str, int]:

@@ -19,7 +19,7 @@ from gateway.contracts.ids import SessionKey
 from gateway.contracts.memory import Boundary, Embedding, Fact, Origin, Recollection, Remembered, Vector, unit
 from gateway.contracts.messages import CleanText
 from gateway.store import passages
-from gateway.store.accounts import ends_of, locked_ends
+from gateway.store.accounts import accounts_of, locked_accounts
 from gateway.store.engine import Aggregate, Connection, Values, read, reading, value_of, write, write_unsynced, writing
 from gateway.store.search import (
     Search,
@@ -37,7 +37,7 @@ from gateway.store.search import (
 from gateway.store.tables import facts
 
 _IS_OWNERS: Final = facts.c.owner == bindparam("whose")
-_IS_PERSONS: Final = facts.c.owner.in_(bindparam("ends"))
+_IS_PERSONS: Final = facts.c.owner.in_(bindparam("accounts"))
 _IS_PRIVATE: Final = bindparam("is_private", type_=Boolean)
 _IS_READABLE: Final[ColumnElement[bool]] = and_(
     _IS_PERSONS,
@@ -61,8 +61,8 @@ _SOME: Final = _READABLE.where(facts.c.id.in_(bindparam("ids")))
 def _asking(connection: Connection, key: SessionKey) -> Values:
     """Say whose facts may be read where `key` speaks."""
     places = ["/".join(key.place[:parts]) for parts in range(1, len(key.place) + 1)]
-    ends = ends_of(connection, key.owner)
-    return {"whose": str(key.owner), "ends": ends, "is_private": key.is_private, "places": places}
+    accounts = accounts_of(connection, key.owner)
+    return {"whose": str(key.owner), "accounts": accounts, "is_private": key.is_private, "places": places}
 
 
 def matching(
@@ -102,7 +102,8 @@ def matching(
 def _by_words(connection: Connection, asking: Values, terms: Sequence[str], *, share_min: float) -> list[Fact]:
     if not terms:
         return []
-    rows = _WITH_A_TERM.find(connection, asking["ends"], terms, asking | {"page_limit": limits.RECALL_CANDIDATES_MAX})
+    asked = asking | {"page_limit": limits.RECALL_CANDIDATES_MAX}
+    rows = _WITH_A_TERM.find(connection, asking["accounts"], terms, asked)
     candidates = [(to_fact(row), row.terms) for row in rows]
     return ranked(terms, candidates, limit=limits.RECALL_CANDIDATES_MAX, share_min=share_min)
 
@@ -283,7 +284,7 @@ class MemoryStore(Aggregate):
         number of the first, but is read where it was learned alone, whoever could read those. Raises
         `MemoryFull`."""
         owner = str(key.owner)
-        ends = locked_ends(connection, key.owner)
+        accounts = locked_accounts(connection, key.owner)
         place = "/".join(key.place)
         gone = self._deleted(connection, key, instead_of)
         replaced = tuple(to_fact(row) for row in gone)
@@ -294,7 +295,7 @@ class MemoryStore(Aggregate):
                 connection, twin, text, origin, embedding, helps_with=helps_with, former=former, now_ms=now_ms
             )
             return Remembered(fact, replaced)
-        count, last_number = connection.execute(_SIZE, {"whose": owner, "ends": ends}).one()
+        count, last_number = connection.execute(_SIZE, {"whose": owner, "accounts": accounts}).one()
         dropped = _make_room(connection, owner) if count >= limits.FACTS_MAX else None
         row = _content(text, origin, embedding, helps_with) | {
             "owner": owner,

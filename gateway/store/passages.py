@@ -130,7 +130,7 @@ _SKIP_OF_OWNER: Final = _SKIP.where(boundaries.c.key.in_(_KEYS_OF_OWNER))
 def skip(connection: Connection, key: SessionKey, *, now_ms: int) -> None:
     """Skip what was said before: under this key, in a direct message under any of its person's."""
     if key.is_private:
-        connection.execute(_SKIP_OF_OWNER, {"end_": str(key.owner), "done_at_ms": now_ms})
+        connection.execute(_SKIP_OF_OWNER, {"account_": str(key.owner), "done_at_ms": now_ms})
     else:
         connection.execute(_SKIP_OF_KEY, {"k": str(key), "done_at_ms": now_ms})
 
@@ -217,7 +217,7 @@ _put: Final = insert_new(passages)
 
 
 def cut(connection: Connection, boundary: Boundary, *, after_seq: int) -> list[Values]:
-    """Cut the next rows for what was said in a boundary behind `after_seq`; none when that was all. One without terms
+    """Cut the next rows for what was said in a boundary after `after_seq`; none when that was all. One without terms
     is never found, and tells where to go on."""
     asked = {"s": boundary.session_id, "after_seq": after_seq, "up_to_seq": boundary.seq}
     return [
@@ -285,6 +285,6 @@ _DROP_OF_OWNER: Final = delete(passages).where(passages.c.key.in_(_KEYS_OF_OWNER
 def drop(connection: Connection, key: SessionKey) -> None:
     """Drop the index of what was said before: under this key, in a direct message under any of its person's."""
     if key.is_private:
-        connection.execute(_DROP_OF_OWNER, {"end_": str(key.owner)})
+        connection.execute(_DROP_OF_OWNER, {"account_": str(key.owner)})
     else:
         connection.execute(_DROP_OF_KEY, {"k": str(key)})

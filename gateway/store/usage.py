@@ -94,7 +94,7 @@ _BY_DAY_OF_OWNER: Final = _BY_DAY.where(_OF_OWNER)
 
 def _parameters(span: Period, owner: SessionKey | None = None) -> dict[str, Any]:
     within: dict[str, Any] = {"from_ms": span.from_ms, "to_ms": span.to_ms}
-    return within if owner is None else within | {"end_": str(owner)}
+    return within if owner is None else within | {"account_": str(owner)}
 
 
 def _sum(row: sa.Row[Any]) -> UsageSum:

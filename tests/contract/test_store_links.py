@@ -15,7 +15,7 @@ from gateway.contracts.budgets import DAY_MS, Amounts, BudgetRefusal, Caps, Meas
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, Reply, ReplyKind
 from gateway.contracts.sessions import Grant, GrantRole, Usage, UsagePurpose
-from gateway.limits import LINK_CODE_TTL_S, LINK_LOCKED_S, LINK_TRIES_MAX, LINKED_ENDS_MAX
+from gateway.limits import LINK_CODE_TTL_S, LINK_LOCKED_S, LINK_TRIES_MAX, LINKED_ACCOUNTS_MAX
 from gateway.store import Store
 from tests.contract.store_samples import CHAT, talk
 
@@ -96,9 +96,9 @@ async def test_a_code_says_whose_it_is_and_joins_once_that_is_accepted(store: St
     await joined(store, ANN, SUE)
     code = await offered(store, ANN, "ABCD2345")
     assert await entered(store, DORA, " abcd2345 ") == proposed(ANN, SUE)
-    assert await store.links.ends_of(DORA) == [DORA]
+    assert await store.links.accounts_of(DORA) == [DORA]
     assert await accepted(store, DORA, ANN) == RedeemedLink(LinkVerdict.LINKED, ANN)
-    assert await store.links.ends_of(ANN) == await store.links.ends_of(DORA) == [DORA, SUE, ANN]
+    assert await store.links.accounts_of(ANN) == await store.links.accounts_of(DORA) == [DORA, SUE, ANN]
     assert await store.links.persons() == [frozenset({ANN, DORA, SUE})]
     assert (await entered(store, SessionKey("slack", "U9"), code)).verdict is LinkVerdict.UNKNOWN
 
@@ -119,7 +119,7 @@ async def test_of_many_who_enter_a_code_at_once_one_may_join(store: Store) -> No
     assert [each.verdict for each in found].count(LinkVerdict.PROPOSED) == 1
     found = await asyncio.gather(*(accepted(store, rival, ANN) for rival in rivals))
     assert [each.verdict for each in found].count(LinkVerdict.LINKED) == 1
-    assert len(await store.links.ends_of(ANN)) == 2
+    assert len(await store.links.accounts_of(ANN)) == 2
 
 
 async def test_what_was_declined_joins_nobody(store: Store) -> None:
@@ -193,7 +193,7 @@ async def test_a_blocked_account_links_nobody(store: Store) -> None:
 
 async def test_a_person_has_so_many_accounts_and_no_more(store: Store) -> None:
     await entered(store, SUE, await offered(store, ANN, "EARLY"))
-    for number in range(LINKED_ENDS_MAX - 1):
+    for number in range(LINKED_ACCOUNTS_MAX - 1):
         await joined(store, SessionKey("discord", str(number)), ANN)
     assert await accepted(store, SUE, ANN) == RedeemedLink(LinkVerdict.FULL)
     code = await offered(store, ANN, "FULL")
@@ -373,7 +373,7 @@ async def test_any_order_of_linking_parting_and_spending_keeps_persons_disjoint_
         one, other = chance.sample(people, 2)
         match chance.choice(["link", "part", "spend", "spend"]):
             case "link":
-                if other not in await store.links.ends_of(one):
+                if other not in await store.links.accounts_of(one):
                     await joined(store, one, other)
                     together = purse[one] | purse[other]
                     purse |= dict.fromkeys(together, together)

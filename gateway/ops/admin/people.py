@@ -45,7 +45,7 @@ class KnownPersonView(ApiView):
     """Somebody who has spoken, or was decided about; or a shared place."""
 
     key: KeyText = Field(description="The person, such as `telegram:123456789`, or a shared place.")
-    name: str = Field(description="What the person calls himself; empty where it is not known.")
+    name: str = Field(description="The person's own name; empty where it is not known.")
     role: GrantRole | None = Field(description="Null for a stranger.")
     last_seen: KnownMoment = Field(validation_alias="seen_at_ms")
     lanes: int = Field(description="Places in which the person has a conversation.")
@@ -119,7 +119,7 @@ def known_people(store: Store, keeper: AccessService, figures: Operator, lanes: 
         return WholePersonView.of(
             known[0],
             **more,
-            accounts=sorted(map(str, await store.links.ends_of(owner))),
+            accounts=sorted(map(str, await store.links.accounts_of(owner))),
             places=[LaneView(key=str(each), waiting=waiting, running=runs) for each, (waiting, runs) in depths],
             limits=None if rule is None else LimitsView.of(rule, whom=owner),
             reason="".join(reasons),
@@ -169,12 +169,12 @@ class PersonEraser:
     async def erase(self, owner: SessionKey) -> Erased:
         """End the person's work, then delete; safe to repeat. Raises `StoreUnavailable` and `BusUnavailable`."""
         store = self.store
-        ends = await store.links.ends_of(owner)
-        await _end_work({*ends, *await store.people.keys(owner)}, self.lanes, store.tasks, self.clock)
-        for end in ends:
-            await self.vault.drop_all(end)
-        letters = sum([await self.operator.forget(end) for end in ends])
-        keys = {*ends, *await store.people.keys(owner)}
+        accounts = await store.links.accounts_of(owner)
+        await _end_work({*accounts, *await store.people.keys(owner)}, self.lanes, store.tasks, self.clock)
+        for account in accounts:
+            await self.vault.drop_all(account)
+        letters = sum([await self.operator.forget(account) for account in accounts])
+        keys = {*accounts, *await store.people.keys(owner)}
         files = await asyncio.to_thread(_erase_files, self.workspaces, keys) if self.workspaces is not None else 0
         erased = await store.people.erase(owner)
         await self.keeper.project()
@@ -217,7 +217,7 @@ class ScheduleView(ApiView):
 
     number: int = Field(description="What its owner calls it.")
     owner: KeyText
-    name: str = Field(description="What the owner calls himself; empty where it is not known.")
+    name: str = Field(description="The owner's own name; empty where it is not known.")
     key: KeyText = Field(description="The lane it goes to.")
     kind: str = Field(description="`reminder`, `task` or `heartbeat`.")
     text: str
@@ -288,12 +288,12 @@ def link_routes(links: LinkStore, keeper: AccessService, clock: Clock) -> APIRou
     @router.get("")
     async def persons() -> list[PersonView]:
         """List everybody who has linked several accounts."""
-        return [PersonView(keys=sorted(map(str, ends))) for ends in await links.persons()]
+        return [PersonView(keys=sorted(map(str, accounts))) for accounts in await links.persons()]
 
     @router.get("/{key:path}")
     async def person(key: str) -> PersonView:
         """Show all accounts of one person; the account alone where nothing is linked."""
-        return PersonView(keys=list(map(str, await links.ends_of(owner_of(key)))))
+        return PersonView(keys=list(map(str, await links.accounts_of(owner_of(key)))))
 
     @router.delete("/{key:path}", status_code=status.HTTP_204_NO_CONTENT, responses=refusals(404))
     async def part(key: str) -> None:
