@@ -304,7 +304,7 @@ class StageAudience:
         self._listeners: weakref.WeakSet[_Listener] = weakref.WeakSet()
 
     def tell(self, event: StageEvent) -> None:
-        """Hand the event to everybody who listens now. A listener that fell far behind loses the oldest."""
+        """Hand the event to everybody who listens now. A slow listener loses the oldest."""
         for listener in list(self._listeners):
             listener.hear(event)
 
@@ -313,6 +313,17 @@ class StageAudience:
         listener = _Listener()
         self._listeners.add(listener)
         return listener
+
+
+class EmulatedStage:
+    """What all emulators have: faults on purpose, and an audience."""
+
+    def __init__(self) -> None:
+        self.faults = Faults()
+        self._audience = StageAudience()
+
+    def events(self) -> AsyncIterator[StageEvent]:
+        return self._audience.listen()
 
 
 class _Listener(AsyncIterator[StageEvent]):

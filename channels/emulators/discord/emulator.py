@@ -44,7 +44,7 @@ BOT_NAME: Final = "Trivet"
 _FALLBACK_APPLICATION_ID: Final = 1_100_000_000_000_000_000
 
 
-class DiscordEmulator:
+class DiscordEmulator(stage.EmulatedStage):
     """One bot's Discord: `app` speaks to the bot, the `Stage` methods to people.
 
     The application's id is read from the token, whose first part is the id in base64, as for every bot made today;
@@ -62,13 +62,12 @@ class DiscordEmulator:
     def __init__(
         self, *, token: str, switches: DiscordSwitches | None = None, clock_s: Callable[[], float] = time.time
     ) -> None:
-        self.faults = stage.Faults()
+        super().__init__()
         self.switches = switches or DiscordSwitches()
         self.application_id = _id_in(token)
         bot = DiscordUser(self.application_id, BOT_NAME, BOT_NAME, is_bot=True)
         self.world = DiscordState(bot=bot, clock_s=clock_s)
         self.guild = self.world.new_guild("Guild")
-        self._audience = stage.StageAudience()
         self.gateway = Gateway(self.world, token, self.application_id, self.switches, self.faults, clock_s)
         self._events = DiscordEvents(self.world, self.gateway, self._audience, self.switches, self.faults)
         self._posting = DiscordPosting(self.world, self._events)
@@ -283,9 +282,6 @@ class DiscordEmulator:
         if not 0 <= number < len(files):
             raise KeyError("no such file")
         return stage.SharedFile(files[number].name, files[number].content_type, files[number].content)
-
-    def events(self) -> AsyncIterator[stage.StageEvent]:
-        return self._audience.listen()
 
     async def cut_connections(self) -> None:
         self.gateway.cut()

@@ -39,7 +39,7 @@ TEAM_ID: Final = "T0EMULATOR"
 APP_ID: Final = "A0EMULATOR"
 
 
-class SlackEmulator:
+class SlackEmulator(stage.EmulatedStage):
     """One workspace with one app installed: `app` speaks to the app, the `Stage` methods to people.
 
     Threads are places of the stage, named `C…/ts`. Counted faults hit what delivers something to people;
@@ -59,11 +59,10 @@ class SlackEmulator:
         switches: SlackSwitches | None = None,
         clock_s: Callable[[], float] = time.time,
     ) -> None:
-        self.faults = stage.Faults()
+        super().__init__()
         self.switches = switches or SlackSwitches()
         self._signing_secret = signing_secret
         self._clock_s = clock_s
-        self._audience = stage.StageAudience()
         bot = SlackUser("U0EMULATOR", "trivet", "Trivet", bot_id="B0EMULATOR", team_id=TEAM_ID)
         self.world = SlackState(bot=bot, team_id=TEAM_ID, app_id=APP_ID, clock_s=clock_s)
         self.sockets = SocketMode(app_id=APP_ID, switches=self.switches)
@@ -273,9 +272,6 @@ class SlackEmulator:
         if not 0 <= number < len(files):
             raise KeyError("no such file")
         return stage.SharedFile(files[number].name, files[number].mimetype, files[number].content)
-
-    def events(self) -> AsyncIterator[stage.StageEvent]:
-        return self._audience.listen()
 
     async def cut_connections(self) -> None:
         self.sockets.cut()

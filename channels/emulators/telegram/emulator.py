@@ -36,7 +36,7 @@ Vendor switches in `faults.other` (0 or absent is off):
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from itertools import chain, repeat
 from typing import Final
 
@@ -55,7 +55,7 @@ FIRST_RETRY_S: Final = 1.0
 UPDATE_IDS_APART: Final = 700_000_000  # so that nobody takes an update id for a message id and gets away with it
 
 
-class TelegramEmulator:
+class TelegramEmulator(stage.EmulatedStage):
     """One bot on a Telegram of its own. `token` is `<bot id>:<secret>`."""
 
     platform = "telegram"
@@ -65,8 +65,7 @@ class TelegramEmulator:
         if not bot_id.isdecimal() or not colon or not secret:
             raise ValueError("a bot token is '<bot id>:<secret>', such as '123456:ABC-DEF'")
         self.token = token
-        self.faults = stage.Faults()
-        self._audience = stage.StageAudience()
+        super().__init__()
         self._world = world.TelegramState(
             world.TelegramUser(int(bot_id), "Trivet", BOT_USERNAME, is_bot=True),
             lambda: time.time() + self.faults.switch("clock_offset_s"),
@@ -306,9 +305,6 @@ class TelegramEmulator:
         if stored is None or number != 0:  # a message of Telegram has one file at most
             raise KeyError("no such file")
         return stage.SharedFile(stored.name, stored.mime_type, stored.content)
-
-    def events(self) -> AsyncIterator[stage.StageEvent]:
-        return self._audience.listen()
 
     async def cut_connections(self) -> None:
         self.updates.end_polls(PollCut())
