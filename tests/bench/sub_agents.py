@@ -26,14 +26,14 @@ from gateway.scrub import Scrubber
 from tests.bench.figures import Figure, Findings, RoleMemory, memory_grid, percentile
 from tests.bench.processes import BenchFailed
 from tests.bench.sizes import Size
-from tests.parts.children import Desk, order
+from tests.parts.children import RecordingHost, order
 
 MODEL_S: Final = 0.2
 """How long the model of the nine thinks."""
 ONE_MB: Final = 1024 * 1024
 
 
-class Thinker(Desk):
+class Thinker(RecordingHost):
     """Answers after a while, or when it is told to."""
 
     def __init__(self, think_s: float, asked: asyncio.Semaphore, may_answer: asyncio.Event) -> None:
@@ -86,7 +86,7 @@ async def _starts(
     for _ in range(count):
         bare_ms.append(await _bare_python_ms())
         for sandbox in sandboxes:
-            ending = await _run(sandbox, home, Desk())
+            ending = await _run(sandbox, home, RecordingHost())
             starts_ms[sandbox.confinement].append(ending.ready_ms or 0)
     return bare_ms, starts_ms
 
@@ -105,8 +105,8 @@ async def _nine(sandbox: ChildSandbox, home: Path) -> tuple[Figure, ...]:
     began_s = SystemClock().monotonic_s()
     asked, may_answer = asyncio.Semaphore(0), asyncio.Event()
     may_answer.set()
-    desks = [Thinker(MODEL_S, asked, may_answer) for _ in range(SUBAGENTS_LIVE_MAX)]
-    endings = await asyncio.gather(*(_run(sandbox, home, desk) for desk in desks))
+    hosts = [Thinker(MODEL_S, asked, may_answer) for _ in range(SUBAGENTS_LIVE_MAX)]
+    endings = await asyncio.gather(*(_run(sandbox, home, host) for host in hosts))
     all_done_s = SystemClock().monotonic_s() - began_s
     all_ready_s = max(ending.ready_ms or 0 for ending in endings) / 1000
     what = f"{SUBAGENTS_LIVE_MAX} sub-agents at once, {sandbox.confinement}"
@@ -130,8 +130,8 @@ async def _memory(sandbox: ChildSandbox, home: Path) -> list[RoleMemory]:
     return found
 
 
-async def _run(sandbox: ChildSandbox, home: Path, desk: Desk) -> ChildEnding:
-    ending = await Supervisor(sandbox, Scrubber(), SystemClock()).supervise(order(home), desk)
+async def _run(sandbox: ChildSandbox, home: Path, host: RecordingHost) -> ChildEnding:
+    ending = await Supervisor(sandbox, Scrubber(), SystemClock()).supervise(order(home), host)
     if ending.state is not TaskState.COMPLETED:
         raise BenchFailed(f"a sub-agent in {sandbox.confinement} failed: {ending.reason}")
     return ending

@@ -23,7 +23,7 @@ from gateway.contracts.messages import literal_text
 from gateway.contracts.profiles import FILES, READING
 from gateway.scrub import Scrubber
 from gateway.store import Store
-from tests.parts.nursery import ending, nursery
+from tests.parts.scripted_children import ending, scripted_children
 from tests.parts.sub_types import CATALOG
 from tests.parts.tooling import OPEN, registry, tool
 
@@ -63,7 +63,7 @@ async def order_of(store: Store, folder: Path, sub_type: str, policy: Policy = O
         await ChildRunner(services, desk.run, workspaces).carry_out(run)
         return "done"
 
-    async with nursery(store, act) as made:
+    async with scripted_children(store, act) as made:
         await made.agents.delegate(made.context, SubOrder(sub_type, literal_text("look around")))
     (order,) = desk.orders
     return order

@@ -17,7 +17,6 @@ from typing import Any
 
 import pytest
 
-from agent.concurrency import SharedThreads
 from agent.tools.exec.processes import marked
 from agent.tools.files.workspace import Workspaces
 from agent.tools.mcp import McpLink, McpServer, McpTools, tool_name
@@ -28,6 +27,7 @@ from gateway.clock import SystemClock
 from gateway.contracts.context_blocks import block, images_in
 from gateway.contracts.errors import ToolError
 from gateway.scrub import Scrubber
+from gateway.tasks import SharedThreads
 from tests.doubles import ManualClock
 from tests.parts.mcp_server import PNG, TOKEN
 from tests.parts.ports import free_port

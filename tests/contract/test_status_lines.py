@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import pytest
 
-from agent.concurrency import BackgroundTasks
 from agent.subagents.status import StatusLines
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
@@ -17,6 +16,7 @@ from gateway.contracts.sessions import Session
 from gateway.contracts.subagents import SubTask, TaskEnding, TaskMode, TaskState
 from gateway.scrub import Scrubber
 from gateway.store import Store
+from gateway.tasks import BackgroundTasks
 from tests.contract.store_samples import CHAT
 from tests.contract.subtask_samples import WORKER, asked, conversation
 from tests.parts.waiting import PATIENCE_S

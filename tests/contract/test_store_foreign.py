@@ -19,8 +19,8 @@ from gateway.limits import FOREIGN_BYTES_MAX, FOREIGN_PATTERN_BYTES_MAX, FOREIGN
 from gateway.ops.doctor import CheckState
 from gateway.ops.doctor.checks import check_foreign
 from gateway.store.foreign import ForeignDatabases
-from tests.parts.crew import becomes
 from tests.parts.databases import PostgresTestServer
+from tests.parts.subtasks import becomes
 from tests.parts.tooling import registry, run
 from tests.parts.waiting import PATIENCE_S
 

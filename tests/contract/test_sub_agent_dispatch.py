@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from agent.concurrency import Deadline, while_asking
 from agent.features.plans import NoPlan
 from agent.limits import SUBAGENT_DEPTH_MAX, SUBAGENT_LABEL_CHARS_MAX, SUBAGENT_PROMPT_CHARS_MAX, SUBAGENTS_LIVE_MAX
 from agent.subagents.orchestration import write_plan
@@ -19,9 +18,10 @@ from gateway.contracts.messages import CleanText, literal_code
 from gateway.contracts.sessions import UsagePurpose
 from gateway.contracts.subagents import Audited, SubTask, SubTypeChange, TaskEnding, TaskMode, TaskState
 from gateway.store import Store
+from gateway.tasks import Deadline, while_asking
 from tests.contract.store_samples import ANN
 from tests.contract.subtask_samples import asked, started
-from tests.parts.nursery import Nursery, echo, never, nursery
+from tests.parts.scripted_children import ScriptedChildren, echo, never, scripted_children
 from tests.parts.waiting import PATIENCE_S, until
 
 SECRET = "ghp_" + "aB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1vW3xY5"
@@ -31,7 +31,7 @@ def order(task: str = "look around", sub_type: str = "explore", *, label: str = 
     return SubOrder(sub_type, CleanText(task), CleanText(label), limit_s)
 
 
-async def alive(made: Nursery, count: int) -> None:
+async def alive(made: ScriptedChildren, count: int) -> None:
     """Return when so many run."""
     await until(lambda: len(made.began) >= count)
 
@@ -49,7 +49,7 @@ async def test_what_it_said_last_is_its_result_and_is_clean(sqlite_store: Store)
     async def tells(_life: SubagentRun) -> str:
         return f"the token is {SECRET}"
 
-    async with nursery(sqlite_store, tells) as made:
+    async with scripted_children(sqlite_store, tells) as made:
         task = await made.agents.delegate(made.context, order())
         assert task.state is TaskState.COMPLETED
         assert SECRET not in task.result
@@ -78,7 +78,7 @@ async def test_whatever_goes_wrong_is_an_ending_with_a_reason(
     async def fails(_life: SubagentRun) -> str:
         raise error
 
-    async with nursery(sqlite_store, fails) as made:
+    async with scripted_children(sqlite_store, fails) as made:
         task = await made.agents.delegate(made.context, order())
         assert (task.state, task.reason) == (TaskState.FAILED, reason)
 
@@ -92,7 +92,7 @@ async def test_whoever_asks_is_told_what_keeps_it_from_being_written_down(
     async def fails(*_: object, **__: object) -> SubTask:
         raise error
 
-    async with nursery(sqlite_store) as made:
+    async with scripted_children(sqlite_store) as made:
         monkeypatch.setattr(sqlite_store.tasks, "open", fails)
         for asks in (made.agents.delegate, made.agents.spawn):
             with pytest.raises(type(error)):
@@ -109,7 +109,7 @@ async def test_an_inline_one_ends_with_the_turn_that_waits_for_it(sqlite_store: 
         finally:
             was_cancelled.set()
 
-    async with nursery(sqlite_store, works) as made:
+    async with scripted_children(sqlite_store, works) as made:
         running = asyncio.create_task(made.agents.delegate(made.context, order()))
         await alive(made, 1)
         await stopped(running)
@@ -129,7 +129,7 @@ async def test_one_whose_turn_may_do_nothing_more_ends(sqlite_store: Store) -> N
         await run.assignment.context.permit()
         return "went on"
 
-    async with nursery(sqlite_store, asks) as made:
+    async with scripted_children(sqlite_store, asks) as made:
         task = await made.agents.delegate(replace(made.context, permit=ended), order())
         assert (task.state, task.result) == (TaskState.CANCELLED, "")
 
@@ -143,7 +143,7 @@ async def test_what_works_for_a_sub_agent_ends_with_it(sqlite_store: Store) -> N
             return "I do not wait for it"
         return await never(run)
 
-    async with nursery(sqlite_store, splits) as made:
+    async with scripted_children(sqlite_store, splits) as made:
         await made.agents.delegate(made.context, order())
         await made.began[1].written.wait()
         inner = next(task for task in await made.newest() if task.depth == 2)
@@ -165,7 +165,7 @@ async def test_one_in_the_background_outlives_its_turn_and_rings_when_it_is_over
         await run.assignment.context.permit()
         return "found it"
 
-    async with nursery(sqlite_store, works) as made:
+    async with scripted_children(sqlite_store, works) as made:
         task = await made.agents.spawn(replace(made.context, permit=turn_is_over), order())
         assert task.state is TaskState.QUEUED
         await alive(made, 1)
@@ -177,7 +177,7 @@ async def test_one_in_the_background_outlives_its_turn_and_rings_when_it_is_over
 
 
 async def test_whoever_wants_one_ended_says_so_in_the_database(sqlite_store: Store) -> None:
-    async with nursery(sqlite_store, never) as made:
+    async with scripted_children(sqlite_store, never) as made:
         task = await made.agents.spawn(made.context, order())
         await alive(made, 1)
         assert await sqlite_store.tasks.want_cancelled(ANN) == 1
@@ -196,7 +196,7 @@ async def test_one_that_was_found_lost_does_nothing_more(sqlite_store: Store) ->
         permitted.append(run)
         return "went on"
 
-    async with nursery(sqlite_store, works) as made:
+    async with scripted_children(sqlite_store, works) as made:
         task = await made.agents.spawn(made.context, order())
         await alive(made, 1)
         await made.registry.permit(task.id)
@@ -213,7 +213,7 @@ async def test_one_that_was_found_lost_does_nothing_more(sqlite_store: Store) ->
 @pytest.mark.parametrize("mode", TaskMode)
 async def test_one_that_was_found_lost_or_erased_ends_whatever_it_does(sqlite_store: Store, mode: TaskMode) -> None:
     """It may ask for nothing more for a long time: its process is ended all the same, and nothing is written down."""
-    async with nursery(sqlite_store, never) as made:
+    async with scripted_children(sqlite_store, never) as made:
         start = made.agents.delegate if mode is TaskMode.INLINE else made.agents.spawn
         both = [asyncio.create_task(start(made.context, order())) for _ in range(2)]
         await alive(made, 2)
@@ -230,7 +230,7 @@ async def test_one_that_was_found_lost_or_erased_ends_whatever_it_does(sqlite_st
 
 
 async def test_one_that_a_run_spawns_which_lost_its_lane_never_begins(sqlite_store: Store) -> None:
-    async with nursery(sqlite_store, never) as made:
+    async with scripted_children(sqlite_store, never) as made:
         await made.agents.spawn(replace(made.context, fence=10_000), order())
         await until(lambda: not list(made.registry))
         (task,) = await made.newest()
@@ -240,7 +240,7 @@ async def test_one_that_a_run_spawns_which_lost_its_lane_never_begins(sqlite_sto
 
 async def test_what_still_lives_when_its_process_ends_is_ended(sqlite_store: Store) -> None:
     """Nobody waits for the inline one any more; the background one was lost, and its user has to be told."""
-    async with nursery(sqlite_store, never) as made:
+    async with scripted_children(sqlite_store, never) as made:
         running = asyncio.create_task(made.agents.delegate(made.context, order("inline")))
         await made.agents.spawn(made.context, order("background"))
         await alive(made, 2)
@@ -272,7 +272,7 @@ async def test_a_person_who_is_asked_by_a_child_stops_the_clock_of_whoever_waits
         stood.append(await standstill(limit))
         return "approved"
 
-    async with nursery(sqlite_store, asks) as made, limit:
+    async with scripted_children(sqlite_store, asks) as made, limit:
         await made.agents.delegate(made.context, order())
         await made.agents.spawn(made.context, order())
         await alive(made, 2)
@@ -290,7 +290,7 @@ async def test_a_tenth_of_one_session_waits_until_one_of_nine_is_over(sqlite_sto
         await gates[run.task.prompt].wait()
         return "done"
 
-    async with nursery(sqlite_store, works) as made:
+    async with scripted_children(sqlite_store, works) as made:
         *nine, tenth = gates
         running = [asyncio.create_task(made.agents.delegate(made.context, order(part))) for part in nine]
         await alive(made, SUBAGENTS_LIVE_MAX)
@@ -317,14 +317,14 @@ async def test_a_process_that_is_full_lets_more_wait_and_parents_do_not_starve_t
             return (await made.agents.delegate(run.assignment.context, order("deeper"))).result
         return "from the bottom"
 
-    async with nursery(sqlite_store, splits, live_max=1) as made:
+    async with scripted_children(sqlite_store, splits, live_max=1) as made:
         both = await asyncio.gather(*(made.agents.delegate(made.context, order()) for _ in range(2)))
         assert [task.result for task in both] == ["from the bottom"] * 2
 
 
 async def test_a_place_that_another_process_frees_is_taken(sqlite_store: Store) -> None:
     """The nine of a session are counted in the database."""
-    async with nursery(sqlite_store, echo) as made:
+    async with scripted_children(sqlite_store, echo) as made:
         session = await sqlite_store.sessions.by_id(made.context.call_origin.session_id)
         assert session is not None
         for number in range(SUBAGENTS_LIVE_MAX):
@@ -339,7 +339,7 @@ async def test_a_place_that_another_process_frees_is_taken(sqlite_store: Store) 
 
 
 async def test_one_that_is_ended_while_it_waits_never_begins(sqlite_store: Store) -> None:
-    async with nursery(sqlite_store, never, live_max=1) as made:
+    async with scripted_children(sqlite_store, never, live_max=1) as made:
         first = asyncio.create_task(made.agents.delegate(made.context, order("first")))
         await alive(made, 1)
         second = asyncio.create_task(made.agents.delegate(made.context, order("second")))
@@ -363,7 +363,7 @@ async def test_one_that_is_ended_while_it_waits_never_begins(sqlite_store: Store
 async def test_an_order_that_nobody_can_carry_out_leaves_nothing(
     sqlite_store: Store, wrong: SubOrder, said: str
 ) -> None:
-    async with nursery(sqlite_store) as made:
+    async with scripted_children(sqlite_store) as made:
         with pytest.raises(ToolError, match=said):
             await made.agents.delegate(made.context, wrong)
         assert await made.newest() == []
@@ -376,7 +376,7 @@ async def test_a_type_that_an_operator_left_no_tool_is_not_sent_out(sqlite_store
     """A plan needs one, too, and says so."""
     for name in ("code", "plan"):
         await sqlite_store.sub_types.put(name, SubTypeChange(tools=()), audited=AUDITED)
-    async with nursery(sqlite_store) as made:
+    async with scripted_children(sqlite_store) as made:
         with pytest.raises(ToolError, match="'code' are switched off"):
             await made.agents.delegate(made.context, order(sub_type="code"))
         with pytest.raises(NoPlan, match="'plan' are switched off"):
@@ -389,13 +389,13 @@ async def test_a_type_that_an_operator_left_no_tool_is_not_sent_out(sqlite_store
     [(CallOrigin(), "no conversation"), (CallOrigin("s", "k", SUBAGENT_DEPTH_MAX), "do this part yourself")],
 )
 async def test_nobodys_and_too_deep_orders_are_refused(sqlite_store: Store, call_origin: CallOrigin, said: str) -> None:
-    async with nursery(sqlite_store) as made:
+    async with scripted_children(sqlite_store) as made:
         with pytest.raises(ToolError, match=said):
             await made.agents.delegate(replace(made.context, call_origin=call_origin), order())
 
 
 async def test_nothing_is_spawned_where_nobody_can_be_woken(sqlite_store: Store) -> None:
-    async with nursery(sqlite_store) as made:
+    async with scripted_children(sqlite_store) as made:
         with pytest.raises(ToolError, match="waited for"):
             await made.agents.spawn(replace(made.context, wake=None), order())
 
@@ -406,7 +406,7 @@ async def test_nothing_is_spawned_where_nobody_can_be_woken(sqlite_store: Store)
 async def test_it_may_do_what_its_parent_and_its_type_may_and_thinks_with_the_model_of_its_conversation(
     sqlite_store: Store,
 ) -> None:
-    async with nursery(sqlite_store) as made:
+    async with scripted_children(sqlite_store) as made:
         await made.agents.delegate(made.context, order(limit_s=1_000_000))
         assignment = made.began[0].assignment
         assert (assignment.model, assignment.purpose, assignment.limit_s) == (
@@ -428,7 +428,7 @@ async def test_it_may_do_what_its_parent_and_its_type_may_and_thinks_with_the_mo
 
 async def test_a_model_is_that_of_the_call_else_of_the_type_else_of_the_conversation(sqlite_store: Store) -> None:
     """`cheap` is the one for small work; what a sub-agent asks for itself starts from the model of that one."""
-    async with nursery(sqlite_store, utility_model="demo/scripted@2ms") as made:
+    async with scripted_children(sqlite_store, utility_model="demo/scripted@2ms") as made:
         for name in ("explore", "research", "reviewer", "code"):
             await made.agents.delegate(made.context, order(sub_type=name))
         await made.agents.delegate(made.context, replace(order(sub_type="code"), model="cheap"))
@@ -441,14 +441,14 @@ async def test_a_model_is_that_of_the_call_else_of_the_type_else_of_the_conversa
 
 
 async def test_a_configured_model_is_for_all_of_them(sqlite_store: Store) -> None:
-    async with nursery(sqlite_store, model="demo/scripted@1ms") as made:
+    async with scripted_children(sqlite_store, model="demo/scripted@1ms") as made:
         await made.agents.delegate(made.context, order())
         assert made.began[0].assignment.model == "demo/scripted@1ms"
 
 
 async def test_a_label_is_one_clean_line(sqlite_store: Store) -> None:
     """Of the task where none is given."""
-    async with nursery(sqlite_store) as made:
+    async with scripted_children(sqlite_store) as made:
         task = await made.agents.delegate(made.context, order("first line\nsecond " + "x" * 200))
         assert task.label.startswith("first line second x")
         assert len(task.label) == SUBAGENT_LABEL_CHARS_MAX
@@ -459,7 +459,7 @@ async def test_a_label_is_one_clean_line(sqlite_store: Store) -> None:
 async def test_those_of_one_round_stand_in_the_order_in_which_they_were_asked_for(sqlite_store: Store) -> None:
     """Though they are opened side by side, within one millisecond."""
     names = [f"task {number}" for number in range(8)]
-    async with nursery(sqlite_store) as made, asyncio.TaskGroup() as group:
+    async with scripted_children(sqlite_store) as made, asyncio.TaskGroup() as group:
         for name in names:
             group.create_task(made.agents.delegate(made.context, order(name)))
     tasks = await sqlite_store.tasks.tasks_of_turn(made.context.turn_id)
@@ -468,7 +468,7 @@ async def test_those_of_one_round_stand_in_the_order_in_which_they_were_asked_fo
 
 async def test_a_turn_that_is_taken_again_ends_what_its_earlier_run_waited_for(sqlite_store: Store) -> None:
     """That process died; nobody has found its sub-agents lost yet."""
-    async with nursery(sqlite_store) as made:
+    async with scripted_children(sqlite_store) as made:
         session = await sqlite_store.sessions.by_id(made.context.call_origin.session_id)
         assert session is not None
         await sqlite_store.tasks.open(asked(session, "ghost"), wake=None)

@@ -36,7 +36,7 @@ from gateway.contracts.subagents import Doing, Occupation, SubTask
 from gateway.scrub import Scrubber, StreamScrubber
 from gateway.store import Store
 from tests.contract.subtask_samples import asked, conversation, started
-from tests.parts.nursery import in_turn
+from tests.parts.scripted_children import in_turn
 from tests.parts.sub_types import CATALOG
 from tests.parts.tooling import registry, tool
 from tests.parts.waiting import PATIENCE_S

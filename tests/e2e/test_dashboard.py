@@ -35,7 +35,7 @@ READABLE = 4.5  # text against what is behind it, by the WCAG's rule for small l
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def desk(
+async def dashboard(
     valkey_server: EmbeddedValkey, sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Office]:
     """Served for all tests of the module."""
@@ -44,10 +44,10 @@ async def desk(
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def window(browser: Browser, desk: Office) -> AsyncIterator[BrowserContext]:
+async def window(browser: Browser, dashboard: Office) -> AsyncIterator[BrowserContext]:
     """A browser that is signed in. An empty page keeps the process alive that draws the others."""
-    context = await browser.new_context(viewport=DESK, base_url=desk.url)
-    await sign_in(context, desk.url)
+    context = await browser.new_context(viewport=DESK, base_url=dashboard.url)
+    await sign_in(context, dashboard.url)
     await context.new_page()
     yield context
     await context.close()
@@ -76,8 +76,8 @@ async def reads_well(page: Page) -> None:
     await page.set_viewport_size(DESK)
 
 
-async def test_an_operator_signs_in_by_the_keyboard_and_out_again(browser: Browser, desk: Office) -> None:
-    context = await browser.new_context(viewport=DESK, base_url=desk.url)
+async def test_an_operator_signs_in_by_the_keyboard_and_out_again(browser: Browser, dashboard: Office) -> None:
+    context = await browser.new_context(viewport=DESK, base_url=dashboard.url)
     page = await context.new_page()
     await page.goto("/queue")
     await expect(page.get_by_label("Admin token")).to_be_focused()
@@ -97,7 +97,7 @@ async def test_an_operator_signs_in_by_the_keyboard_and_out_again(browser: Brows
 
 
 async def test_the_overview_draws_the_last_day_at_first_paint_and_keeps_itself_fresh(
-    page: Page, desk: Office, valkey_server: EmbeddedValkey
+    page: Page, dashboard: Office, valkey_server: EmbeddedValkey
 ) -> None:
     tally = Tally()
     for outcome_ in ("done", "done", "failed"):
@@ -105,17 +105,17 @@ async def test_the_overview_draws_the_last_day_at_first_paint_and_keeps_itself_f
         tally.time(ANSWER_SECONDS, 900)
     tally.add(MODEL_OUTCOMES, "openai/x", "answered")
     tally.add(MODEL_OUTCOMES, "openai/x", "timeout")
-    await desk.bus.operator.add_counts(tally.take())
-    await desk.bus.operator.report_models({"openai/x": ModelTrouble("openai/x", "openai", ModelFault.KEY, 1)})
+    await dashboard.bus.operator.add_counts(tally.take())
+    await dashboard.bus.operator.report_models({"openai/x": ModelTrouble("openai/x", "openai", ModelFault.KEY, 1)})
     with Redis.from_url(valkey_server.url, protocol=2) as redis:
         seconds, _ = redis.time()
         for age_s, queued in ((480, 2), (240, 7)):
             redis.xadd("{q0}:queued", {"queued": queued, "oldest_ms": 9000}, id=f"{(seconds - age_s) * 1000}-0")
     payer = SessionKey("telegram", "6")
-    session = await talk(desk.store, payer, "hello", number=1)
-    now_ms = desk.clock.now_ms()
+    session = await talk(dashboard.store, payer, "hello", number=1)
+    now_ms = dashboard.clock.now_ms()
     spent = Usage(payer, UsagePurpose.TURN, "m", 1_000, 200, 0, 0.5, "t90", now_ms)
-    await desk.store.sessions.charge([spent], session_id=session.id)
+    await dashboard.store.sessions.charge([spent], session_id=session.id)
 
     await page.context.route("**/static/*.js", lambda route: route.abort())
     await page.goto("/")
@@ -138,23 +138,23 @@ async def test_the_overview_draws_the_last_day_at_first_paint_and_keeps_itself_f
     await page.goto("/")
     await expect(page.locator("#waiting")).to_have_text("0")
     await reads_well(page)
-    await desk.bus.intake.enqueue(says(BOB, "waits", id_="slack:T1:90"))
+    await dashboard.bus.intake.enqueue(says(BOB, "waits", id_="slack:T1:90"))
     await expect(page.locator("#waiting")).to_have_text("1")
-    await desk.bus.lanes.stop(BOB)
+    await dashboard.bus.lanes.stop(BOB)
 
 
 @pytest.mark.long
-async def test_a_conversation_is_found_and_reads_as_a_chat(page: Page, desk: Office) -> None:
+async def test_a_conversation_is_found_and_reads_as_a_chat(page: Page, dashboard: Office) -> None:
     """By a word of it, by a name, by nothing; the newest messages first; what comes is there without a reload."""
     attack = "<img src=x onerror=\"document.title='owned'\"> [x](javascript:alert(1)) ![y](http://evil.example/p.png)"
-    session = await conversation(desk.store)
+    session = await conversation(dashboard.store)
     for number in range(2, 62):
-        await talk(desk.store, ANN, attack if number == 61 else f"question {number}", number=number)
-    await talk(desk.store, BOB, "marmalade for breakfast", number=1)
-    await desk.bus.operator.note_names({BOB: "Bob Marley", ANN: "Ann Lee"})
-    parent, _ = await opened(desk.store, session, "k1", "k2")
-    await opened(desk.store, parent, "k1x")
-    await started(desk.store, "k1")
+        await talk(dashboard.store, ANN, attack if number == 61 else f"question {number}", number=number)
+    await talk(dashboard.store, BOB, "marmalade for breakfast", number=1)
+    await dashboard.bus.operator.note_names({BOB: "Bob Marley", ANN: "Ann Lee"})
+    parent, _ = await opened(dashboard.store, session, "k1", "k2")
+    await opened(dashboard.store, parent, "k1x")
+    await started(dashboard.store, "k1")
 
     await page.goto("/sessions")
     rows = page.get_by_role("table", name="Conversations").locator("tbody tr")
@@ -181,7 +181,7 @@ async def test_a_conversation_is_found_and_reads_as_a_chat(page: Page, desk: Off
     await page.get_by_role("link", name="Earlier messages").click()
     await expect(said.first).to_contain_text("split this up")
     await page.get_by_role("link", name="Newest messages").click()
-    await talk(desk.store, ANN, "one **more**", number=62)
+    await talk(dashboard.store, ANN, "one **more**", number=62)
     await expect(said.nth(-2).locator("strong")).to_have_text("more")
     await reads_well(page)
     await page.get_by_role("link", name="label of k1x").click()
@@ -190,17 +190,17 @@ async def test_a_conversation_is_found_and_reads_as_a_chat(page: Page, desk: Off
     await expect(page.get_by_text("There is no such conversation")).to_be_visible()
 
 
-async def test_tools_and_machinery_are_folded(page: Page, desk: Office) -> None:
+async def test_tools_and_machinery_are_folded(page: Page, dashboard: Office) -> None:
     key = SessionKey("telegram", "4")
     messages = [says(key, "what time is it?", id_="m4")]
-    start = await begin(desk.store, "t4", messages)
+    start = await begin(dashboard.store, "t4", messages)
     done = outcome(start, "t4", messages)
     call = ToolCall("c1", "clock", CleanText('{"zone": "UTC"}'))
     used = (
         Entry(Role.ASSISTANT, CleanText("I look."), tool_calls=(call,), turn_id="t4"),
         Entry(Role.TOOL, CleanText("no clock"), tool_call_id="c1", is_error=True, turn_id="t4"),
     )
-    await desk.store.turns.commit(replace(done, entries=(note("<now>\n12:00\n</now>"), *used, *done.entries)))
+    await dashboard.store.turns.commit(replace(done, entries=(note("<now>\n12:00\n</now>"), *used, *done.entries)))
     await page.goto(f"/session?id={start.session.id}")
     folded = page.locator("#said summary")
     await expect(folded).to_have_text(["Told to the model", "clock", "Result of a tool, an error"])
@@ -209,11 +209,11 @@ async def test_tools_and_machinery_are_folded(page: Page, desk: Office) -> None:
     await expect(page.get_by_text('"zone": "UTC"')).to_be_visible()
 
 
-async def test_a_message_is_followed_hop_by_hop_from_wherever_its_id_stands(page: Page, desk: Office) -> None:
+async def test_a_message_is_followed_hop_by_hop_from_wherever_its_id_stands(page: Page, dashboard: Office) -> None:
     poison = says(ANN, "poison", id_="telegram:bot:1:77")
-    now_ms = desk.clock.now_ms()
+    now_ms = dashboard.clock.now_ms()
     sorry = reply(ANN, "sorry (Reference K7QX2M)", id_="t77:dead", turn_id="t77", created_at_ms=now_ms - 1)
-    assert await desk.store.turns.give_up(
+    assert await dashboard.store.turns.give_up(
         turn_id="t77",
         message=poison,
         replies=[sorry],
@@ -237,8 +237,8 @@ async def test_a_message_is_followed_hop_by_hop_from_wherever_its_id_stands(page
     await expect(page.get_by_text("Nothing is known of <b>nobody/...")).to_be_visible()
 
 
-async def test_a_dead_letter_leads_to_its_trace(page: Page, desk: Office) -> None:
-    await make_dead_letter(desk.bus, replace(says(BOB, "poison 1", id_="slack:T1:1"), received_at_ms=1))
+async def test_a_dead_letter_leads_to_its_trace(page: Page, dashboard: Office) -> None:
+    await make_dead_letter(dashboard.bus, replace(says(BOB, "poison 1", id_="slack:T1:1"), received_at_ms=1))
     await page.goto("/queue")
     letter = page.get_by_role("table", name="Dead letters").locator("tbody tr")
     await reads_well(page)
@@ -246,10 +246,10 @@ async def test_a_dead_letter_leads_to_its_trace(page: Page, desk: Office) -> Non
     await expect(page.locator("#hops li").last).to_contain_text("dead letter")
 
 
-async def test_people_stand_with_name_role_place_and_usage(page: Page, desk: Office) -> None:
+async def test_people_stand_with_name_role_place_and_usage(page: Page, dashboard: Office) -> None:
     lee = SessionKey("telegram", "7")
-    await desk.bus.operator.note_names({lee: "Cora Lee"})
-    await talk(desk.store, lee, "hello", number=1)
+    await dashboard.bus.operator.note_names({lee: "Cora Lee"})
+    await talk(dashboard.store, lee, "hello", number=1)
     await page.goto("/people")
     await page.get_by_label("Name or key").first.fill("a LEE")
     await page.keyboard.press("Enter")
@@ -265,13 +265,13 @@ async def test_people_stand_with_name_role_place_and_usage(page: Page, desk: Off
     await expect(page.get_by_text("Nobody is known by that key.")).to_be_visible()
 
 
-async def test_what_was_spent_stands_by_user_and_by_day(page: Page, desk: Office) -> None:
-    now_ms = desk.clock.now_ms()
+async def test_what_was_spent_stands_by_user_and_by_day(page: Page, dashboard: Office) -> None:
+    now_ms = dashboard.clock.now_ms()
     payer = SessionKey("telegram", "77")
-    session = await talk(desk.store, payer, "hello", number=1)
+    session = await talk(dashboard.store, payer, "hello", number=1)
     for days_ago, cost in ((0, 0.5), (2, 0.25), (40, 3)):
         spent = Usage(payer, UsagePurpose.TURN, "m", 1_000, 200, 0, cost, f"p{days_ago}", now_ms - days_ago * DAY_MS)
-        await desk.store.sessions.charge([spent], session_id=session.id)
+        await dashboard.store.sessions.charge([spent], session_id=session.id)
     await page.goto("/usage")
     await page.get_by_role("searchbox", name="User").fill(str(payer))
     await page.keyboard.press("Enter")

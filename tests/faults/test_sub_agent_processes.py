@@ -22,7 +22,7 @@ from gateway.clock import SystemClock
 from gateway.contracts.errors import ConfigError
 from gateway.contracts.subagents import TaskState
 from gateway.scrub import Scrubber
-from tests.parts.children import Desk, alive, command, order, zombies_of
+from tests.parts.children import RecordingHost, alive, command, order, zombies_of
 from tests.parts.waiting import until
 
 SLEEPER = "time.sleep(60)"
@@ -69,7 +69,7 @@ def started(sandbox: ChildSandbox, script: str, mark: str, *, limit_s: float = 6
     """A child whose processes carry a mark; without a script it is one of ours."""
     program = command(script) if script else COMMAND
     supervisor = Supervisor(sandbox, Scrubber(), SystemClock(), command=(*program, mark))
-    return asyncio.create_task(supervisor.supervise(order(limit_s=limit_s), Desk()))
+    return asyncio.create_task(supervisor.supervise(order(limit_s=limit_s), RecordingHost()))
 
 
 async def gone(mark: str) -> None:

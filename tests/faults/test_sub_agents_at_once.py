@@ -21,8 +21,8 @@ from gateway.contracts.subagents import TaskState
 from gateway.scrub import Scrubber
 from gateway.store import Store
 from tests.contract.subtask_samples import conversation
-from tests.parts.children import Desk, alive, command, order
-from tests.parts.nursery import in_turn, nursery
+from tests.parts.children import RecordingHost, alive, command, order
+from tests.parts.scripted_children import in_turn, scripted_children
 from tests.parts.waiting import until
 
 ASKS_ONCE = 'say("tool_call", id="1", name="t", arguments="{}"); hear(); done(sys.argv[2])'
@@ -43,7 +43,7 @@ class Children:
         self._live += 1
         self.most = max(self.most, self._live)
         ending = await Supervisor(self._sandbox, Scrubber(), SystemClock(), command=program).supervise(
-            order(), Desk(gate=self.gate)
+            order(), RecordingHost(gate=self.gate)
         )
         self._live -= 1
         return ending.response
@@ -59,7 +59,7 @@ def an_order(number: int) -> SubOrder:
 
 async def test_nine_processes_of_a_session_live_and_the_tenth_begins_when_one_has_ended(sqlite_store: Store) -> None:
     children = Children(ChildSandbox(Confinement.PLAIN))
-    async with nursery(sqlite_store, children.act) as made:
+    async with scripted_children(sqlite_store, children.act) as made:
         wanted = SUBAGENTS_LIVE_MAX + 3
         running = [
             asyncio.create_task(made.agents.delegate(made.context, an_order(number))) for number in range(wanted)
@@ -85,7 +85,7 @@ async def test_more_sessions_than_one_process_holds_all_get_their_turn(
     except ConfigError as error:
         pytest.skip(str(error))
     depth = 3 if confinement is Confinement.BUBBLEWRAP else 1
-    async with nursery(sqlite_store, children.act, live_max=16) as made:
+    async with scripted_children(sqlite_store, children.act, live_max=16) as made:
         keys = [SessionKey("telegram", name) for name in ("801", "802")]
         contexts = [made.context, *[in_turn(await conversation(sqlite_store, key)) for key in keys]]
         running = [

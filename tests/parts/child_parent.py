@@ -13,7 +13,7 @@ from agent.subagents.sandbox import find_confinement
 from agent.subagents.supervisor import COMMAND, Supervisor
 from gateway.clock import SystemClock
 from gateway.scrub import Scrubber
-from tests.parts.children import Desk, command, order
+from tests.parts.children import RecordingHost, command, order
 
 STUBBORN = """
 def live():
@@ -27,7 +27,7 @@ live()
 """Ignores whatever can be ignored, its pipe, too, and so does what it has begun."""
 
 
-class Silent(Desk):
+class Silent(RecordingHost):
     """Never answers."""
 
     async def model(self, call: ModelCall) -> AsyncIterator[ModelDelta | ModelResult]:

@@ -81,7 +81,7 @@ def order(
 
 
 @dataclass
-class Desk:
+class RecordingHost:
     """A host that answers at once, and remembers what it was asked."""
 
     answers: Sequence[str] = ("Hello",)

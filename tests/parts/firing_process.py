@@ -10,13 +10,13 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from agent.concurrency import Wakeup
 from agent.features.access import People
 from agent.features.schedules.service import Scheduler
 from gateway.bus.bus import open_bus
 from gateway.clock import SystemClock
 from gateway.scrub import Scrubber
 from gateway.store import open_store
+from gateway.tasks import Wakeup
 from tests.parts.keepers import policy_of
 
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent.concurrency import SharedThreads
 from agent.limits import FILE_THREADS_MAX, FILE_THREADS_OWNER_MAX
 from agent.models.requests import RequestedCall, ToolSpec
 from agent.tools.approvals import ApprovalOutcome, ApprovalRequest
@@ -19,6 +18,7 @@ from gateway.clock import SystemClock
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.sessions import GrantRole
 from gateway.scrub import Scrubber
+from gateway.tasks import SharedThreads
 
 OPEN = Policy(tuple(PolicyLine(risk.value, Permission.ALLOW) for risk in Risk))
 """Everybody may do everything: for tests whose subject is not the policy."""

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.concurrency import SharedThreads, Slots
 from gateway.contracts.ids import SessionKey
+from gateway.tasks import SharedThreads, Slots
 
 LIVE_MAX = 3
 ADA, BEA, CAT = (SessionKey("telegram", user) for user in "123")

@@ -17,7 +17,6 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
-from agent.concurrency import Wakeup
 from agent.features.access import People
 from agent.subagents.wakes import SessionWaker
 from gateway.clock import SystemClock
@@ -28,9 +27,10 @@ from gateway.contracts.sessions import Session, TurnCommit, TurnState
 from gateway.contracts.subagents import Barrier, WaitMode, WakeAddress
 from gateway.scrub import Scrubber
 from gateway.store import Store, open_store
+from gateway.tasks import Wakeup
 from tests.doubles import ManualClock
 from tests.parts.agents import message
-from tests.parts.crew import Crew
+from tests.parts.subtasks import Subtasks
 
 ANN = SessionKey.parse("telegram:1")
 TURN = "t_now"
@@ -97,7 +97,7 @@ class Wakings(RuleBasedStateMachine):
         shutil.copy(self.template, path)
         self.runner = asyncio.Runner()
         self.store: Store = self.runner.run(self.opened(f"sqlite+aiosqlite:///{path}"))
-        self.crew = Crew(self.store)
+        self.subtasks = Subtasks(self.store)
         self.lane = Lane()
         self.live = set(NAMES)
         self.barrier: Barrier | None = None
@@ -126,14 +126,14 @@ class Wakings(RuleBasedStateMachine):
     async def begun(self) -> Session:
         said = message("split it", str(ANN))
         start = await self.store.turns.begin(turn_id=TURN, key=ANN, fence=1, messages=[said], now_ms=1)
-        await self.crew.spawn(*NAMES, turn_id=TURN)
+        await self.subtasks.spawn(*NAMES, turn_id=TURN)
         return start.session
 
     @rule(name=st.sampled_from(NAMES))
     def end(self, name: str) -> None:
         if name in self.live:
             self.live.discard(name)
-            self.runner.run(self.crew.end(name))
+            self.runner.run(self.subtasks.end(name))
 
     @precondition(lambda self: not self.is_committed)
     @rule(needed=st.integers(0, 3))
@@ -218,7 +218,7 @@ class Wakings(RuleBasedStateMachine):
         await asyncio.gather(*self.looking.values(), return_exceptions=True)
         if self.is_committed:
             for name in sorted(self.live):
-                await self.crew.end(name)
+                await self.subtasks.end(name)
                 await self.waking().wake_due()
             await self.waking().wake_due()
             assert await self.store.tasks.due_wakes(limit=10) == []

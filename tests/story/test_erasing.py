@@ -7,9 +7,9 @@ from pathlib import Path
 from gateway.bus.bus import RedisBus
 from gateway.store import Store
 from tests.parts.agents import running_agent
-from tests.parts.crew import ANN, idle, lined_up
 from tests.parts.minds import Mind
 from tests.parts.operator_api import app_of, client_of
+from tests.parts.subtasks import ANN, idle, lined_up
 
 
 async def test_a_turn_that_runs_and_what_waits_behind_it_end_first(bus: RedisBus, store: Store, tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from agent.concurrency import BackgroundTasks
 from agent.models.demo import ScriptedClient
 from agent.models.requests import ModelAnswer, ModelEvent, ModelRequest, RequestedCall, TokenCount
 from agent.tools.approvals import ApprovalOutcome, ApprovalRequest, ChatApprovals, Lasting
@@ -23,6 +22,7 @@ from gateway.contracts.messages import CleanText, Quote, QuoteKind, Reply
 from gateway.contracts.sessions import GrantRole, Role, UsagePurpose
 from gateway.scrub import Scrubber
 from gateway.store import Store
+from gateway.tasks import BackgroundTasks
 from tests.parts.agents import AgentProcess, message, running_agent
 from tests.parts.keepers import keeper_of
 

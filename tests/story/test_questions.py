@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from agent.concurrency import BackgroundTasks
 from agent.models.demo import ScriptedClient
 from agent.runtime import turn
 from agent.tools.approvals import ApprovalOutcome, ApprovalRequest, ChatApprovals
@@ -23,6 +22,7 @@ from gateway.contracts.messages import CleanText, ControlKind, Reply
 from gateway.contracts.ports import Claim
 from gateway.scrub import Scrubber
 from gateway.store import Store
+from gateway.tasks import BackgroundTasks
 from tests.parts.agents import AgentProcess, message, running_agent
 from tests.parts.waiting import until
 

@@ -11,7 +11,6 @@ from typing import Any, cast
 import pytest
 from redis import Redis
 
-from agent.concurrency import Wakeup
 from agent.features.access import People
 from agent.features.schedules.service import Scheduler
 from agent.limits import FIRING_HELD_S, FIRING_PUT_OFF_S
@@ -29,6 +28,7 @@ from gateway.contracts.sessions import EntryKind, Grant, GrantRole, Schedule, Sc
 from gateway.scrub import Scrubber
 from gateway.store import Store
 from gateway.store.schedules import ScheduleStore
+from gateway.tasks import Wakeup
 from tests.doubles import ManualClock
 from tests.parts.agents import AgentProcess, message, running_agent
 from tests.parts.keepers import policy_of

@@ -22,8 +22,8 @@ from gateway.contracts.sessions import EntryKind, Role, TurnStart
 from gateway.contracts.subagents import TaskMode
 from gateway.store import Store
 from tests.parts.agents import AgentProcess, message, running_agent
-from tests.parts.crew import ANN, WAIT, Crew, idle, lined_up, look_all_the_time, yielded
 from tests.parts.minds import Mind
+from tests.parts.subtasks import ANN, WAIT, Subtasks, idle, lined_up, look_all_the_time, yielded
 
 
 @pytest.fixture
@@ -37,8 +37,8 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def crew(sqlite_store: Store) -> Crew:
-    return Crew(sqlite_store)
+def subtasks(sqlite_store: Store) -> Subtasks:
+    return Subtasks(sqlite_store)
 
 
 @pytest.fixture
@@ -51,14 +51,14 @@ async def test_a_turn_that_waits_ends_and_goes_on_when_all_are_done(
     bus: RedisBus, store: Store, tmp_path: Path, mind: Mind
 ) -> None:
     """The lane is free meanwhile, and the one answer comes when the last sub-agent is done."""
-    crew = Crew(store)
+    subtasks = Subtasks(store)
     async with running_agent(bus, store, mind, tmp_path) as agent:
         await agent.ask("hello")
-        await crew.spawn("alpha", "beta")
+        await subtasks.spawn("alpha", "beta")
         await yielded(agent, mind)
-        await crew.end("alpha")
+        await subtasks.end("alpha")
         assert "here still" in await agent.ask("say here still")
-        await crew.end("beta")
+        await subtasks.end("beta")
         replies = await agent.heard(3)
         assert len(mind.asked) == 4
         woken = mind.asked[-1].messages[-1].text
@@ -70,13 +70,13 @@ async def test_a_turn_that_waits_ends_and_goes_on_when_all_are_done(
 
 
 async def test_the_transcript_says_what_was_waited_for_and_what_came(
-    agent: AgentProcess, crew: Crew, mind: Mind
+    agent: AgentProcess, subtasks: Subtasks, mind: Mind
 ) -> None:
     """Call, result, then the wake as a note: no person's words, so it counts as no message and begins no turn."""
     await agent.ask("hello")
-    await crew.spawn("alpha")
+    await subtasks.spawn("alpha")
     await yielded(agent, mind)
-    await crew.end("alpha")
+    await subtasks.end("alpha")
     await agent.heard(2)
     session = await agent.store.sessions.current(ANN)
     assert session is not None
@@ -90,22 +90,22 @@ async def test_the_transcript_says_what_was_waited_for_and_what_came(
 
 
 async def test_a_background_sub_agent_that_nobody_waits_for_wakes_its_conversation(
-    agent: AgentProcess, crew: Crew
+    agent: AgentProcess, subtasks: Subtasks
 ) -> None:
     await agent.ask("hello")
-    await crew.spawn("alpha")
-    await crew.end("alpha")
+    await subtasks.spawn("alpha")
+    await subtasks.end("alpha")
     assert "alpha found something" in (await agent.heard(2))[-1].text
 
 
-async def test_what_waits_on_the_lane_is_told_in_one_turn(agent: AgentProcess, crew: Crew, mind: Mind) -> None:
+async def test_what_waits_on_the_lane_is_told_in_one_turn(agent: AgentProcess, subtasks: Subtasks, mind: Mind) -> None:
     names = ("alpha", "beta", "gamma")
     await agent.ask("hello")
-    await crew.spawn(*names)
+    await subtasks.spawn(*names)
     gate = mind.hold()
     await agent.say("think about it")
     await mind.until_asked(2)
-    await crew.end(*names)
+    await subtasks.end(*names)
     await lined_up(agent, 3)
     gate.set()
     await agent.heard(3)
@@ -113,40 +113,40 @@ async def test_what_waits_on_the_lane_is_told_in_one_turn(agent: AgentProcess, c
 
 
 @pytest.mark.parametrize(("arguments", "ended"), [('{"mode": "any"}', 1), ('{"mode": "count", "count": 2}', 2)])
-async def test_some_are_enough(agent: AgentProcess, crew: Crew, mind: Mind, arguments: str, ended: int) -> None:
+async def test_some_are_enough(agent: AgentProcess, subtasks: Subtasks, mind: Mind, arguments: str, ended: int) -> None:
     """The others wake the conversation when they are done."""
     names = ["alpha", "beta", "gamma"]
     await agent.ask("hello")
-    await crew.spawn(*names)
+    await subtasks.spawn(*names)
     await yielded(agent, mind, f"tool sub_agent_wait {arguments}")
-    await crew.end(*names[:ended])
+    await subtasks.end(*names[:ended])
     await agent.heard(2)
     assert [f"{name} found something" in mind.asked[-1].messages[-1].text for name in names] == [
         number < ended for number in range(3)
     ]
-    await crew.end(*names[ended:])
+    await subtasks.end(*names[ended:])
     await agent.heard(3)
     assert "gamma found something" in mind.asked[-1].messages[-1].text
     assert "alpha found something" not in mind.asked[-1].messages[-1].text
 
 
-async def about_to_read(agent: AgentProcess, crew: Crew, mind: Mind) -> asyncio.Event:
+async def about_to_read(agent: AgentProcess, subtasks: Subtasks, mind: Mind) -> asyncio.Event:
     """A turn that is going to ask for alpha, which is done; it goes on when the event is set."""
     await agent.ask("hello")
     gate = mind.hold()
     await agent.say('tool sub_agent_wait {"ids": ["alpha"]}')
     await mind.until_asked(2)
-    await crew.spawn("alpha")
-    await crew.end("alpha")
+    await subtasks.spawn("alpha")
+    await subtasks.end("alpha")
     await lined_up(agent, 1)
     return gate
 
 
 async def test_what_is_done_already_is_told_in_the_same_turn_and_only_there(
-    agent: AgentProcess, crew: Crew, mind: Mind
+    agent: AgentProcess, subtasks: Subtasks, mind: Mind
 ) -> None:
     """The turn that asks was running when it ended: its conversation is not woken for it as well."""
-    gate = await about_to_read(agent, crew, mind)
+    gate = await about_to_read(agent, subtasks, mind)
     gate.set()
     assert "alpha found something" in (await agent.heard(2))[-1].text
     await idle(agent)
@@ -155,10 +155,10 @@ async def test_what_is_done_already_is_told_in_the_same_turn_and_only_there(
 
 
 async def test_what_a_turn_has_read_that_is_broken_off_is_told_again(
-    agent: AgentProcess, crew: Crew, mind: Mind
+    agent: AgentProcess, subtasks: Subtasks, mind: Mind
 ) -> None:
     """Nothing of that turn stays, so what it read counts for nothing."""
-    gate = await about_to_read(agent, crew, mind)
+    gate = await about_to_read(agent, subtasks, mind)
     before_the_answer = mind.hold()
     gate.set()
     await mind.until_asked(3)
@@ -173,14 +173,14 @@ async def test_what_a_turn_has_read_that_is_broken_off_is_told_again(
     assert await agent.store.tasks.due_wakes(limit=9) == []
 
 
-async def test_a_wake_takes_its_turn_behind_what_runs(agent: AgentProcess, crew: Crew, mind: Mind) -> None:
+async def test_a_wake_takes_its_turn_behind_what_runs(agent: AgentProcess, subtasks: Subtasks, mind: Mind) -> None:
     """It interrupts nothing; what was said meanwhile is answered with it."""
     await agent.ask("hello")
-    await crew.spawn("alpha")
+    await subtasks.spawn("alpha")
     gate = mind.hold()
     await agent.say("think about it")
     await mind.until_asked(2)
-    await crew.end("alpha")
+    await subtasks.end("alpha")
     await lined_up(agent, 1)
     await agent.say("and what of alpha?")
     gate.set()
@@ -191,15 +191,15 @@ async def test_a_wake_takes_its_turn_behind_what_runs(agent: AgentProcess, crew:
 
 
 async def test_a_wake_joins_a_running_turn_where_messages_do(
-    bus: RedisBus, sqlite_store: Store, tmp_path: Path, mind: Mind, crew: Crew
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path, mind: Mind, subtasks: Subtasks
 ) -> None:
     async with running_agent(bus, sqlite_store, mind, tmp_path, is_steered=True) as agent:
         await agent.ask("hello")
-        await crew.spawn("alpha")
+        await subtasks.spawn("alpha")
         gate = mind.hold()
         await agent.say("tool todo_read {}")
         await mind.until_asked(2)
-        await crew.end("alpha")
+        await subtasks.end("alpha")
         await lined_up(agent, 1)
         gate.set()
         await agent.heard(2)
@@ -209,23 +209,23 @@ async def test_a_wake_joins_a_running_turn_where_messages_do(
 
 
 async def test_who_sent_a_secret_is_told_so_although_the_answer_waits(
-    agent: AgentProcess, crew: Crew, mind: Mind
+    agent: AgentProcess, subtasks: Subtasks, mind: Mind
 ) -> None:
     await agent.ask("hello")
-    await crew.spawn("alpha")
+    await subtasks.spawn("alpha")
     await agent.bus.intake.enqueue(replace(message(WAIT), removed=(RemovedSecrets("password", 1),)))
     notice = (await agent.heard(2))[-1]
     assert notice.kind is ReplyKind.NOTICE
     assert notice.text.startswith("I am waiting for my sub-agents")
     assert "1 × password" in notice.text
-    await crew.end("alpha")
+    await subtasks.end("alpha")
     assert "alpha found something" in (await agent.heard(3))[-1].text
 
 
-async def test_nobody_seems_to_type_while_a_turn_waits(agent: AgentProcess, crew: Crew, mind: Mind) -> None:
+async def test_nobody_seems_to_type_while_a_turn_waits(agent: AgentProcess, subtasks: Subtasks, mind: Mind) -> None:
     """There is no answer that would put the indicator out."""
     await agent.ask("hello")
-    await crew.spawn("alpha")
+    await subtasks.spawn("alpha")
 
     async def ended() -> Activity:
         return await anext(each async for each in agent.bus.deliveries.activities("telegram") if each.ended)
@@ -241,7 +241,7 @@ async def test_nobody_seems_to_type_while_a_turn_waits(agent: AgentProcess, crew
 
 @pytest.mark.parametrize("mode", TaskMode)
 async def test_a_turn_that_is_taken_again_is_told_what_its_first_attempt_lost(
-    agent: AgentProcess, crew: Crew, mind: Mind, mode: TaskMode, monkeypatch: pytest.MonkeyPatch
+    agent: AgentProcess, subtasks: Subtasks, mind: Mind, mode: TaskMode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It begins anew, and whatever still works for the first attempt ends; nobody is told a second time."""
     begin, fences = agent.store.turns.begin, list[int]()
@@ -256,16 +256,16 @@ async def test_a_turn_that_is_taken_again_is_told_what_its_first_attempt_lost(
     await agent.store.turns.begin(
         turn_id=turn_id_of(again.id), key=again.key, fence=fences[-1], messages=(again,), now_ms=1, is_said=True
     )
-    await crew.spawn("alpha", "beta", turn_id=turn_id_of(again.id), mode=mode)
-    await crew.end("beta")
+    await subtasks.spawn("alpha", "beta", turn_id=turn_id_of(again.id), mode=mode)
+    await subtasks.end("beta")
     await agent.say(again.text, message_id=again.id)
     await agent.heard(2)
     told = mind.asked[-1].messages[-1].text
     assert "An earlier attempt to answer this was broken off" in told
     assert 'Sub-agent alpha (explore) "label of alpha" failed: its process was lost' in told
     assert 'Sub-agent beta (explore) "label of beta" completed' in told
-    assert await crew.unwanted() == {"alpha"}
-    await crew.end("alpha")
+    assert await subtasks.unwanted() == {"alpha"}
+    await subtasks.end("alpha")
     assert await agent.store.tasks.due_wakes(limit=9) == []
 
 
@@ -300,15 +300,15 @@ async def test_sub_agents_that_lead_to_one_another_come_to_an_end_until_a_person
     bus: RedisBus, sqlite_store: Store, tmp_path: Path
 ) -> None:
     """How often is kept with what wakes, so no restart begins to count anew."""
-    crew, mind = Crew(sqlite_store), Restless()
+    subtasks, mind = Subtasks(sqlite_store), Restless()
     async with running_agent(bus, sqlite_store, mind, tmp_path) as agent:
         await agent.ask("hello")
-        await crew.spawn("alpha", wakes=WAKES_IN_A_ROW_MAX - 2)
-        await crew.end("alpha")
+        await subtasks.spawn("alpha", wakes=WAKES_IN_A_ROW_MAX - 2)
+        await subtasks.end("alpha")
         refused = (await agent.heard(3))[-1].text  # the first wake may still start one, whose wake may not
         assert f"woken this conversation {WAKES_IN_A_ROW_MAX} times without a word of its person" in refused
         assert len(await sqlite_store.tasks.newest(limit=9)) == 2
-        assert await crew.live() == []
+        assert await subtasks.live() == []
         said = await agent.ask('tool sub_agent_spawn {"type": "explore", "task": "say once more"}')
         assert "without a word" not in said
         await agent.control(ControlKind.STOP)

@@ -7,7 +7,6 @@ from typing import Any, cast
 
 import pytest
 
-from agent.concurrency import Wakeup
 from agent.features.access import People
 from agent.limits import WAKE_CHARS_MAX
 from agent.subagents.wakes import SessionWaker
@@ -21,10 +20,11 @@ from gateway.contracts.sessions import Grant, GrantRole, OpenSession, TurnCommit
 from gateway.contracts.subagents import SubTask, TaskState
 from gateway.scrub import Scrubber
 from gateway.store import Store
+from gateway.tasks import Wakeup
 from tests.parts.agents import message
-from tests.parts.crew import Crew
 from tests.parts.effects import apply_effects
 from tests.parts.keepers import policy_of
+from tests.parts.subtasks import Subtasks
 
 ANN, BOB = SessionKey.parse("telegram:1"), SessionKey.parse("telegram:2")
 TURN = "t_first"
@@ -73,11 +73,11 @@ class Process:
 
 
 @pytest.fixture
-async def crew(sqlite_store: Store) -> Crew:
+async def subtasks(sqlite_store: Store) -> Subtasks:
     """Ann has said something, and was answered."""
     await begin(sqlite_store)
     await commit(sqlite_store)
-    return Crew(sqlite_store)
+    return Subtasks(sqlite_store)
 
 
 @pytest.fixture
@@ -96,9 +96,9 @@ async def commit(store: Store, turn_id: str = TURN, *, fence: int = 1) -> None:
     await store.turns.commit(TurnCommit(turn_id, session.id, ANN, fence, TurnState.DONE, (f"telegram:{turn_id}",)))
 
 
-async def test_a_wake_is_a_message_in_the_name_of_who_asked(crew: Crew, process: Process) -> None:
-    await crew.spawn("alpha")
-    await crew.end("alpha")
+async def test_a_wake_is_a_message_in_the_name_of_who_asked(subtasks: Subtasks, process: Process) -> None:
+    await subtasks.spawn("alpha")
+    await subtasks.end("alpha")
     (wake,) = await process.look()
     said = message("", str(ANN))
     assert is_wake(wake.id)
@@ -112,33 +112,35 @@ async def test_a_wake_is_a_message_in_the_name_of_who_asked(crew: Crew, process:
     assert await process.nothing_is_due()
 
 
-async def test_what_ends_while_its_turn_runs_waits_for_the_turn(crew: Crew, process: Process) -> None:
-    await begin(crew.store, "t_second", fence=2)
-    await crew.spawn("alpha", turn_id="t_second")
-    await crew.end("alpha")
+async def test_what_ends_while_its_turn_runs_waits_for_the_turn(subtasks: Subtasks, process: Process) -> None:
+    await begin(subtasks.store, "t_second", fence=2)
+    await subtasks.spawn("alpha", turn_id="t_second")
+    await subtasks.end("alpha")
     assert await process.look() == []
-    await commit(crew.store, "t_second", fence=2)
+    await commit(subtasks.store, "t_second", fence=2)
     assert len(await process.look()) == 1
 
 
 @pytest.mark.parametrize("verdict", [Verdict.LANE_FULL, Verdict.QUEUE_FULL])
-async def test_what_a_full_lane_refuses_stays_due(crew: Crew, process: Process, verdict: Verdict) -> None:
-    await crew.spawn("alpha")
-    await crew.end("alpha")
+async def test_what_a_full_lane_refuses_stays_due(subtasks: Subtasks, process: Process, verdict: Verdict) -> None:
+    await subtasks.spawn("alpha")
+    await subtasks.end("alpha")
     process.door.refusals = [verdict, verdict]
     assert await process.look() == []
     assert await process.look() == []
     assert len(await process.look()) == 1
 
 
-async def test_a_full_lane_holds_up_nobody_else(crew: Crew, process: Process, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_full_lane_holds_up_nobody_else(
+    subtasks: Subtasks, process: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """However many wakes of its own are due before the others'."""
     monkeypatch.setattr("agent.limits.WAKES_AT_ONCE", 2)
     names = [f"alpha {number}" for number in range(5)]
-    await crew.spawn(*names)
-    await crew.end(*names)
-    await begin(crew.store, "t_bob", key=BOB)
-    bobs = Crew(crew.store, str(BOB))
+    await subtasks.spawn(*names)
+    await subtasks.end(*names)
+    await begin(subtasks.store, "t_bob", key=BOB)
+    bobs = Subtasks(subtasks.store, str(BOB))
     await bobs.spawn("beta")
     await bobs.end("beta")
     process.door.refusals = [Verdict.LANE_FULL]
@@ -146,52 +148,52 @@ async def test_a_full_lane_holds_up_nobody_else(crew: Crew, process: Process, mo
     assert len(await process.look()) == 6
 
 
-async def test_who_may_not_speak_is_not_woken(crew: Crew, process: Process) -> None:
+async def test_who_may_not_speak_is_not_woken(subtasks: Subtasks, process: Process) -> None:
     """Nor later, when he may again."""
-    await crew.spawn("alpha")
-    await crew.end("alpha")
+    await subtasks.spawn("alpha")
+    await subtasks.end("alpha")
     await process.door.bus.access.project(Projection(grants=[Grant(ANN, GrantRole.BLOCKED, "operator", 1)]))
     assert await process.look() == []
     await process.door.bus.access.project(Projection(grants=[]))
     assert await process.look() == []
 
 
-async def test_what_somebody_cancelled_wakes_nobody(crew: Crew, process: Process) -> None:
-    await crew.spawn("alpha")
-    await crew.end("alpha", state=TaskState.CANCELLED)
+async def test_what_somebody_cancelled_wakes_nobody(subtasks: Subtasks, process: Process) -> None:
+    await subtasks.spawn("alpha")
+    await subtasks.end("alpha", state=TaskState.CANCELLED)
     assert await process.look() == []
     assert await process.nothing_is_due()
 
 
-async def test_a_conversation_that_was_left_is_not_woken(crew: Crew, process: Process) -> None:
-    await crew.spawn("alpha")
-    await apply_effects(crew.store, ANN, [OpenSession()], now_ms=2)
-    await crew.end("alpha")
+async def test_a_conversation_that_was_left_is_not_woken(subtasks: Subtasks, process: Process) -> None:
+    await subtasks.spawn("alpha")
+    await apply_effects(subtasks.store, ANN, [OpenSession()], now_ms=2)
+    await subtasks.end("alpha")
     assert await process.look() == []
     assert await process.nothing_is_due()
 
 
-async def test_a_wake_fits_into_a_message_however_much_was_said(crew: Crew, process: Process) -> None:
+async def test_a_wake_fits_into_a_message_however_much_was_said(subtasks: Subtasks, process: Process) -> None:
     """With a handle to the rest of each result."""
-    await crew.spawn("alpha")
-    await crew.end("alpha", result="word " * 30_000)
+    await subtasks.spawn("alpha")
+    await subtasks.end("alpha", result="word " * 30_000)
     (wake,) = await process.look()
     assert len(wake.text) < 5_000 < WAKE_CHARS_MAX
     assert 'read_more with handle "alpha"' in wake.text
 
 
-async def test_what_a_sub_agent_says_is_scrubbed_once_more(crew: Crew, process: Process) -> None:
+async def test_what_a_sub_agent_says_is_scrubbed_once_more(subtasks: Subtasks, process: Process) -> None:
     """A cut may bring together what was apart."""
-    await crew.spawn("alpha")
-    await crew.end("alpha", result="the key is sk-ant-api03-" + "Ab3dEf6hIj" * 9)
+    await subtasks.spawn("alpha")
+    await subtasks.end("alpha", result="the key is sk-ant-api03-" + "Ab3dEf6hIj" * 9)
     (wake,) = await process.look()
     assert "Ab3dEf6hIj" not in wake.text
     assert "[redacted:" in wake.text
 
 
-async def test_sub_agents_whose_process_died_are_lost_and_told(crew: Crew, process: Process) -> None:
+async def test_sub_agents_whose_process_died_are_lost_and_told(subtasks: Subtasks, process: Process) -> None:
     """By whichever process notices first; who shows them is told, too."""
-    await crew.spawn("alpha", lives_ms=-1)
+    await subtasks.spawn("alpha", lives_ms=-1)
     await process.waking().lose()
     (wake,) = await process.look()
     assert "its process was lost" in wake.text

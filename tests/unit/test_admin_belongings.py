@@ -15,8 +15,8 @@ from gateway.contracts.messages import CleanText
 from gateway.contracts.sessions import Grant, GrantRole
 from gateway.store import Store
 from tests.parts.keepers import keeper_of
-from tests.parts.nursery import never, nursery
 from tests.parts.operator_api import ADA, HEADERS, app_of, client_of, converse, make_dead_letter, message
+from tests.parts.scripted_children import never, scripted_children
 from tests.parts.waiting import until
 
 
@@ -48,7 +48,7 @@ async def test_a_users_belongings_are_exported_and_erased(
 
 async def test_what_works_for_a_user_ends_before_he_is_erased(admin: httpx.AsyncClient, sqlite_store: Store) -> None:
     """So that nothing is written of him afterwards; what works for others goes on."""
-    async with nursery(sqlite_store, never) as made:
+    async with scripted_children(sqlite_store, never) as made:
         await made.agents.spawn(made.context, SubOrder("explore", CleanText("look around")))
         await until(lambda: made.began)
         (run,) = made.began

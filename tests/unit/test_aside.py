@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from agent.concurrency import run_aside
+from agent.runtime.control import run_in_own_loop
 from tests.parts.waiting import PATIENCE_S
 
 
@@ -21,7 +21,7 @@ async def test_it_goes_on_while_this_event_loop_is_stuck() -> None:
             await asyncio.sleep(0.001)
         answered.set()
 
-    aside = asyncio.create_task(run_aside(serve))
+    aside = asyncio.create_task(run_in_own_loop(serve))
     await asyncio.to_thread(begun.wait)
     asked.set()
     assert answered.wait(PATIENCE_S)  # blocks this loop
@@ -38,7 +38,7 @@ async def test_it_ends_when_it_is_cancelled_and_cleans_up() -> None:
         finally:
             ended.set()
 
-    aside = asyncio.create_task(run_aside(serve))
+    aside = asyncio.create_task(run_in_own_loop(serve))
     await asyncio.to_thread(begun.wait)
     aside.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -51,4 +51,4 @@ async def test_what_it_raises_is_raised_here() -> None:
         raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):
-        await run_aside(serve)
+        await run_in_own_loop(serve)

@@ -26,7 +26,7 @@ from gateway.clock import SystemClock
 from gateway.contracts.errors import ConfigError
 from gateway.key_files import REDIS_PASSWORD_FILE
 from gateway.scrub import Scrubber
-from tests.parts.children import PRELUDE, Desk, command, order
+from tests.parts.children import PRELUDE, RecordingHost, command, order
 from tests.parts.waiting import until
 
 HELD = (Confinement.BUBBLEWRAP, Confinement.LANDLOCK)
@@ -192,7 +192,7 @@ async def held(
     """What becomes of a child that does this in a cage."""
     program = command(script, prelude=prelude, writes=writes, does_its_part=does_its_part)
     supervisor = Supervisor(sandbox, Scrubber(), SystemClock(), command=program)
-    return await supervisor.supervise(order(home, writes=writes), Desk())
+    return await supervisor.supervise(order(home, writes=writes), RecordingHost())
 
 
 @pytest.mark.parametrize("confinement", list(Confinement))

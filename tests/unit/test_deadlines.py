@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from agent.concurrency import Deadline, while_asking
+from gateway.tasks import Deadline, while_asking
 from tests.doubles import jumping_time
 
 LIMIT_S = 0.05

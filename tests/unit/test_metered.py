@@ -75,7 +75,7 @@ class Playing:
 
 
 @dataclass
-class Desk:
+class RecordingGate:
     """A gate that writes down what it is asked; `renewals` says how many attempts more it lets through."""
 
     planned: list[Planned] = field(default_factory=list)
@@ -84,7 +84,7 @@ class Desk:
     renewals: int = 9
     is_open: bool = False
 
-    async def admit(self, owner: SessionKey, plan: Callable[[], Planned]) -> Desk | None:
+    async def admit(self, owner: SessionKey, plan: Callable[[], Planned]) -> RecordingGate | None:
         """Let everything through."""
         self.owners.append(owner)
         self.planned.append(plan())
@@ -110,67 +110,67 @@ async def sleep(_wait_s: float) -> None:
     """No time passes here."""
 
 
-def metered(desk: Desk, *attempts: Sequence[Step]) -> ModelClient:
-    return ModelClient(Playing(*attempts), gate=desk, sleep=sleep)
+def metered(gate: RecordingGate, *attempts: Sequence[Step]) -> ModelClient:
+    return ModelClient(Playing(*attempts), gate=gate, sleep=sleep)
 
 
 async def test_a_call_reserves_its_prompt_and_the_longest_answer_and_pays_for_what_came() -> None:
-    desk = Desk()
-    assert await ask(metered(desk, [TextDelta("fi"), TextDelta("ne"), ANSWER]), REQUEST) == ANSWER
-    (planned,) = desk.planned
-    assert desk.owners == [SessionKey("telegram", "1")]
+    gate = RecordingGate()
+    assert await ask(metered(gate, [TextDelta("fi"), TextDelta("ne"), ANSWER]), REQUEST) == ANSWER
+    (planned,) = gate.planned
+    assert gate.owners == [SessionKey("telegram", "1")]
     assert planned.most == Amounts(PROMPT_TOKENS + 100, PROMPT_TOKENS * 1_000 + 100 * 10_000)
     assert (planned.turn_id, planned.begins_turn) == ("t1", True)
-    assert desk.settled == [Amounts(50, 1_000_000)]
+    assert gate.settled == [Amounts(50, 1_000_000)]
 
 
 async def test_an_answer_of_unknown_length_is_reserved_up_to_a_bound() -> None:
-    desk = Desk(is_open=True)
+    gate = RecordingGate(is_open=True)
     tools = (ToolSpec("t", "does things", {"type": "object"}),)
-    await ask(metered(desk, [ANSWER]), replace(REQUEST, completion_tokens_max=None, tools=tools))
-    assert 4_096 + PROMPT_TOKENS < desk.planned[0].most.tokens < 4_096 + PROMPT_TOKENS + 30
-    assert desk.settled == []
+    await ask(metered(gate, [ANSWER]), replace(REQUEST, completion_tokens_max=None, tools=tools))
+    assert 4_096 + PROMPT_TOKENS < gate.planned[0].most.tokens < 4_096 + PROMPT_TOKENS + 30
+    assert gate.settled == []
 
 
 async def test_only_a_turns_own_calls_begin_it() -> None:
-    desk = Desk()
-    await ask(metered(desk, [ANSWER]), replace(REQUEST, purpose=UsagePurpose.TITLE))
-    assert (desk.planned[0].turn_id, desk.planned[0].begins_turn) == ("t1", False)
+    gate = RecordingGate()
+    await ask(metered(gate, [ANSWER]), replace(REQUEST, purpose=UsagePurpose.TITLE))
+    assert (gate.planned[0].turn_id, gate.planned[0].begins_turn) == ("t1", False)
 
 
 @pytest.mark.parametrize("error", [ContextTooLong("x"), ModelRejected("x"), ModelUnavailable("x", retry_after_s=999)])
 async def test_what_the_provider_refused_costs_nothing(error: Exception) -> None:
-    desk = Desk()
+    gate = RecordingGate()
     with pytest.raises(type(error)):
-        await ask(metered(desk, [error]), REQUEST)
-    assert desk.settled == [Amounts()]
+        await ask(metered(gate, [error]), REQUEST)
+    assert gate.settled == [Amounts()]
 
 
 async def test_an_attempt_that_broke_in_the_middle_is_paid_for_too() -> None:
-    desk = Desk()
+    gate = RecordingGate()
     heard = TextDelta("x" * 39)  # some ten tokens
     broken: list[Step] = [heard, ModelUnavailable("cut")]
-    await ask(metered(desk, broken, [ModelUnavailable("busy")], [ANSWER]), REQUEST)
-    assert desk.settled == [Amounts(50 + PROMPT_TOKENS + 10, 1_000_000 + PROMPT_TOKENS * 1_000 + 10 * 10_000)]
-    assert desk.renewals == 7, "each further attempt is reserved for anew"
+    await ask(metered(gate, broken, [ModelUnavailable("busy")], [ANSWER]), REQUEST)
+    assert gate.settled == [Amounts(50 + PROMPT_TOKENS + 10, 1_000_000 + PROMPT_TOKENS * 1_000 + 10 * 10_000)]
+    assert gate.renewals == 7, "each further attempt is reserved for anew"
 
 
 async def test_a_call_that_breaks_for_good_pays_for_what_was_heard() -> None:
-    desk = Desk()
+    gate = RecordingGate()
     broken: list[Step] = [TextDelta("word"), ModelUnavailable("cut")]
     with pytest.raises(ModelUnavailable):
-        await ask(metered(desk, broken, broken, broken), REQUEST)
-    assert desk.settled == [Amounts(3 * (PROMPT_TOKENS + 2), 3 * (PROMPT_TOKENS * 1_000 + 20_000))]
+        await ask(metered(gate, broken, broken, broken), REQUEST)
+    assert gate.settled == [Amounts(3 * (PROMPT_TOKENS + 2), 3 * (PROMPT_TOKENS * 1_000 + 20_000))]
 
 
 async def test_no_further_attempt_where_the_allowance_ends() -> None:
-    desk = Desk(renewals=0)
+    gate = RecordingGate(renewals=0)
     with pytest.raises(BudgetSpent):
-        await ask(metered(desk, [ModelUnavailable("busy")], [ANSWER]), REQUEST)
-    assert desk.settled == [Amounts()]
+        await ask(metered(gate, [ModelUnavailable("busy")], [ANSWER]), REQUEST)
+    assert gate.settled == [Amounts()]
 
 
-async def cut_off_where(desk: Desk, *steps: Step) -> ModelRequest:
+async def cut_off_where(gate: RecordingGate, *steps: Step) -> ModelRequest:
     """A call that is cancelled in the middle of the last of these steps."""
     hangs = asyncio.Event()
 
@@ -179,7 +179,7 @@ async def cut_off_where(desk: Desk, *steps: Step) -> ModelRequest:
         await asyncio.Event().wait()
 
     request = replace(REQUEST, cost=CallCost())
-    call = asyncio.create_task(ask(metered(desk, [*steps, hang]), request))
+    call = asyncio.create_task(ask(metered(gate, [*steps, hang]), request))
     await hangs.wait()
     call.cancel()
     await asyncio.gather(call, return_exceptions=True)
@@ -188,42 +188,42 @@ async def cut_off_where(desk: Desk, *steps: Step) -> ModelRequest:
 
 async def test_a_call_that_is_cut_off_pays_for_its_prompt_and_what_was_heard() -> None:
     """The provider has read the one and written the other."""
-    desk = Desk()
-    await cut_off_where(desk, TextDelta("word"))
-    assert desk.settled == [Amounts(PROMPT_TOKENS + 2, PROMPT_TOKENS * 1_000 + 20_000)]
+    gate = RecordingGate()
+    await cut_off_where(gate, TextDelta("word"))
+    assert gate.settled == [Amounts(PROMPT_TOKENS + 2, PROMPT_TOKENS * 1_000 + 20_000)]
 
 
 @pytest.mark.parametrize("is_open", [False, True], ids=["limited", "unlimited"])
 async def test_a_bill_holds_what_nobody_has_an_answer_for(is_open: bool) -> None:
     """The same that is counted where there are limits; the answer says for itself what it cost."""
-    request = await cut_off_where(Desk(is_open=is_open), TextDelta("word"))
+    request = await cut_off_where(RecordingGate(is_open=is_open), TextDelta("word"))
     assert request.cost.unanswered() == Paid(PROMPT_TOKENS, 2, PROMPT_TOKENS * 1e-6 + 2e-5)
     answered = replace(REQUEST, cost=CallCost())
-    await ask(metered(Desk(is_open=is_open), [TextDelta("word"), ModelUnavailable("cut")], [ANSWER]), answered)
+    await ask(metered(RecordingGate(is_open=is_open), [TextDelta("word"), ModelUnavailable("cut")], [ANSWER]), answered)
     assert answered.cost.unanswered() == Paid(PROMPT_TOKENS, 2, PROMPT_TOKENS * 1e-6 + 2e-5)
     refused = replace(REQUEST, cost=CallCost())
     with pytest.raises(ModelRejected):
-        await ask(metered(Desk(is_open=is_open), [ModelRejected("x")]), refused)
+        await ask(metered(RecordingGate(is_open=is_open), [ModelRejected("x")]), refused)
     assert refused.cost.unanswered() == Paid()
 
 
 async def test_an_answer_that_is_being_settled_is_on_the_bill_until_it_is_handed_on() -> None:
     """Who is ended at that moment never sees it, and pays for it."""
 
-    class Slow(Desk):
+    class Slow(RecordingGate):
         settling = asyncio.Event()
 
         async def settle(self, cost: Amounts, *, is_last: bool = False) -> None:
             self.settling.set()
             await asyncio.Event().wait()
 
-    desk, request = Slow(), replace(REQUEST, cost=CallCost())
-    call = asyncio.create_task(ask(metered(desk, [ANSWER]), request))
-    await desk.settling.wait()
+    gate, request = Slow(), replace(REQUEST, cost=CallCost())
+    call = asyncio.create_task(ask(metered(gate, [ANSWER]), request))
+    await gate.settling.wait()
     call.cancel()
     await asyncio.gather(call, return_exceptions=True)
     assert request.cost.unanswered() == Paid(20, 30, 0.001)
-    assert desk.settled == [Amounts(50, 1_000_000)]
+    assert gate.settled == [Amounts(50, 1_000_000)]
 
 
 async def test_a_call_that_was_never_begun_costs_nothing() -> None:
@@ -232,10 +232,10 @@ async def test_a_call_that_was_never_begun_costs_nothing() -> None:
     async def ended() -> None:
         raise asyncio.CancelledError
 
-    desk = Desk()
+    gate = RecordingGate()
     with pytest.raises(asyncio.CancelledError):
-        await ask(metered(desk, [ANSWER]), replace(REQUEST, permit=ended))
-    assert desk.settled == [Amounts()]
+        await ask(metered(gate, [ANSWER]), replace(REQUEST, permit=ended))
+    assert gate.settled == [Amounts()]
 
 
 class Embedding:
@@ -257,11 +257,11 @@ class Embedding:
     ids=["answered", "refused"],
 )
 async def test_embeddings_are_metered_as_well(error: Exception | None, cost: Amounts) -> None:
-    desk = Desk()
-    embeddings = ModelClient(Playing(), embeddings=Embedding(error), gate=desk, sleep=sleep)
+    gate = RecordingGate()
+    embeddings = ModelClient(Playing(), embeddings=Embedding(error), gate=gate, sleep=sleep)
     await asyncio.gather(
         embeddings.embed(EmbeddingRequest("e", ADA, (literal_text("hello"),), 5.0)), return_exceptions=True
     )
-    assert desk.owners == [SessionKey("telegram", "1")]
-    assert desk.planned[0].most == Amounts(2, 2_000)
-    assert desk.settled == [cost]
+    assert gate.owners == [SessionKey("telegram", "1")]
+    assert gate.planned[0].most == Amounts(2, 2_000)
+    assert gate.settled == [cost]

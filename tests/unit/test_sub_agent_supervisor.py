@@ -13,7 +13,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from agent.concurrency import while_asking
 from agent.limits import SUBAGENT_CALLS_OPEN_MAX
 from agent.subagents.confinement import Confinement
 from agent.subagents.protocol import ProcessLimits, ToolCallFrame, ToolOutcome
@@ -28,7 +27,8 @@ from gateway.contracts.errors import BudgetSpent, StoreUnavailable
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.subagents import TaskState
 from gateway.scrub.scrubber import Scrubber
-from tests.parts.children import PRELUDE, Desk, alive, command, order
+from gateway.tasks import while_asking
+from tests.parts.children import PRELUDE, RecordingHost, alive, command, order
 from tests.parts.waiting import until
 
 PLAIN = ChildSandbox(Confinement.PLAIN)
@@ -48,28 +48,28 @@ done(results["1"] + ", " + results["2"])
 
 
 async def run(
-    script: str, host: Desk | None = None, work: ChildOrder | None = None, *, prelude: str = PRELUDE
+    script: str, host: RecordingHost | None = None, work: ChildOrder | None = None, *, prelude: str = PRELUDE
 ) -> ChildEnding:
     """What becomes of a child that does this."""
     supervisor = Supervisor(PLAIN, Scrubber(), SystemClock(), command=command(script, prelude=prelude))
-    return await supervisor.supervise(work or order(), host or Desk())
+    return await supervisor.supervise(work or order(), host or RecordingHost())
 
 
 class TestTalking:
     async def test_a_child_asks_the_model_and_is_done(self) -> None:
-        desk = Desk(answers=("Hel", "lo"))
-        ending = await run(MODEL_CALL, desk)
+        host = RecordingHost(answers=("Hel", "lo"))
+        ending = await run(MODEL_CALL, host)
         assert (ending.state, ending.reason, ending.response) == (TaskState.COMPLETED, None, "Hello")
         assert ending.confinement == "plain"
         assert ending.ready_ms is not None
         assert 0 < ending.ready_ms <= ending.duration_ms
 
     async def test_tools_are_run_at_the_same_time(self) -> None:
-        desk = Desk(gate=asyncio.Event())
-        running = asyncio.create_task(run(TWO_TOOLS, desk))
-        await until(lambda: desk.tools_running == 2)
-        assert desk.gate is not None
-        desk.gate.set()
+        host = RecordingHost(gate=asyncio.Event())
+        running = asyncio.create_task(run(TWO_TOOLS, host))
+        await until(lambda: host.tools_running == 2)
+        assert host.gate is not None
+        host.gate.set()
         assert (await running).response == "did tool1, did tool2"
 
     async def test_what_it_says_on_standard_error_is_logged_and_clean(self) -> None:
@@ -86,13 +86,13 @@ for number in range(100):
     say("tool_call", id=str(number), name="tool", arguments="{}")
 done(sorted(int(hear()["id"]) for _ in range(100)) == list(range(100)))
 """
-        desk = Desk(gate=asyncio.Event())
-        running = asyncio.create_task(run(script, desk))
-        await until(lambda: desk.tools_running == SUBAGENT_CALLS_OPEN_MAX)
-        assert desk.gate is not None
-        desk.gate.set()
+        host = RecordingHost(gate=asyncio.Event())
+        running = asyncio.create_task(run(script, host))
+        await until(lambda: host.tools_running == SUBAGENT_CALLS_OPEN_MAX)
+        assert host.gate is not None
+        host.gate.set()
         assert (await running).response == "True"
-        assert desk.most_running == SUBAGENT_CALLS_OPEN_MAX
+        assert host.most_running == SUBAGENT_CALLS_OPEN_MAX
 
     async def test_lines_that_nobody_knows_are_passed_over(self) -> None:
         assert (await run('print("hm?"); say("weather", is_fine=True); done("still here")')).response == "still here"
@@ -149,7 +149,7 @@ class TestEndings:
 
     async def test_a_program_that_is_not_there_is_a_failure(self) -> None:
         supervisor = Supervisor(PLAIN, Scrubber(), SystemClock(), command=("/nowhere/python",))
-        assert (await supervisor.supervise(order(), Desk())).reason == "not_started"
+        assert (await supervisor.supervise(order(), RecordingHost())).reason == "not_started"
 
     @pytest.mark.parametrize("said", ["the disk is full", "budget_spent", "worker_lost", ""])
     async def test_a_reason_that_is_not_its_own_to_give_stands_among_its_words(self, said: str) -> None:
@@ -165,12 +165,12 @@ class TestEndings:
             "os.kill(os.getpid(), signal.SIGSTOP)",
             'say("model_call", id="1"); time.sleep(60)',
         )
-        desk = Desk(answers=["x" * 100_000] * 1_000)
-        endings = await asyncio.gather(*(run(script, desk, order(limit_s=0.6)) for script in scripts))
+        host = RecordingHost(answers=["x" * 100_000] * 1_000)
+        endings = await asyncio.gather(*(run(script, host, order(limit_s=0.6)) for script in scripts))
         assert [(each.state, each.reason) for each in endings] == 4 * [(TaskState.TIMED_OUT, "limit_0.6_s")]
 
     async def test_the_timer_stands_still_while_a_person_is_asked(self) -> None:
-        class Slow(Desk):
+        class Slow(RecordingHost):
             async def tool(self, call: ToolCallFrame) -> ToolOutcome:
                 with while_asking():
                     await asyncio.sleep(1.6)
@@ -270,7 +270,7 @@ time.sleep(60)
 """
         child = command(script, prelude="")
         supervisor = Supervisor(Slow(Confinement.PLAIN), Scrubber(), SystemClock(), command=child)
-        assert (await supervisor.supervise(order(tmp_path), Desk())).reason == "workspace_full"
+        assert (await supervisor.supervise(order(tmp_path), RecordingHost())).reason == "workspace_full"
 
     async def test_what_its_owner_has_elsewhere_counts(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("agent.limits.SANDBOX_QUOTA_EVERY_S", 0.1)
@@ -288,13 +288,13 @@ time.sleep(60)
 
 class TestTheHost:
     async def test_a_spent_budget_is_an_ending(self) -> None:
-        desk = Desk(error=BudgetSpent(Measure.TOKENS, reset_at_ms=0))
-        ending = await run(MODEL_CALL, desk)
+        host = RecordingHost(error=BudgetSpent(Measure.TOKENS, reset_at_ms=0))
+        ending = await run(MODEL_CALL, host)
         assert (ending.state, ending.reason) == (TaskState.FAILED, "budget_spent")
 
     async def test_so_is_what_several_may_take_together_and_what_it_had_said_is_kept(self) -> None:
-        desk = Desk(error=AllotmentSpent("the budget of 5 tokens was spent"))
-        ending = await run('say("chunk", delta="half of it")' + MODEL_CALL, desk)
+        host = RecordingHost(error=AllotmentSpent("the budget of 5 tokens was spent"))
+        ending = await run('say("chunk", delta="half of it")' + MODEL_CALL, host)
         assert (ending.state, ending.reason) == (TaskState.FAILED, "allotment_spent")
         assert ending.response == "half of it"
 
@@ -302,14 +302,14 @@ class TestTheHost:
     async def test_what_else_it_raises_ends_the_child_and_is_raised(self, error: BaseException) -> None:
         mark = secrets.token_hex(8)
         with pytest.raises(type(error)):
-            await run(f"mark = {mark!r}" + MODEL_CALL, Desk(error=error))
+            await run(f"mark = {mark!r}" + MODEL_CALL, RecordingHost(error=error))
         assert alive(mark) == []
 
     async def test_its_work_for_a_child_that_is_gone_is_ended(self) -> None:
-        desk = Desk(gate=asyncio.Event())
+        host = RecordingHost(gate=asyncio.Event())
         script = 'say("tool_call", id="1", name="slow", arguments="{}"); time.sleep(0.2); sys.exit(1)'
-        assert (await run(script, desk)).reason == "exit_1"
-        assert (len(desk.calls), desk.tools_running) == (1, 0)
+        assert (await run(script, host)).reason == "exit_1"
+        assert (len(host.calls), host.tools_running) == (1, 0)
 
 
 class TestSpoken:

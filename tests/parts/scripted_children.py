@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
 
-from agent.concurrency import Slots
 from agent.models.demo import ScriptedClient
 from agent.models.selection import Models
 from agent.subagents.catalog import Catalog
@@ -27,6 +26,7 @@ from gateway.contracts.sessions import Session
 from gateway.contracts.subagents import SubTask, TaskState
 from gateway.scrub import Scrubber
 from gateway.store import Store
+from gateway.tasks import Slots
 from gateway.telemetry.spans import NoSpans
 from tests.contract.subtask_samples import conversation, turn_of, wake_of
 from tests.parts.tooling import context
@@ -64,7 +64,7 @@ class Board(StatusLines):
 
 
 @dataclass
-class Nursery:
+class ScriptedChildren:
     """A dispatcher whose children are functions."""
 
     agents: SubAgents
@@ -97,7 +97,7 @@ async def never(_life: SubagentRun) -> str:
 
 
 @asynccontextmanager
-async def nursery(
+async def scripted_children(
     store: Store,
     act: Act = echo,
     *,
@@ -105,7 +105,7 @@ async def nursery(
     limit_s: float = 300.0,
     model: str = "",
     utility_model: str = "",
-) -> AsyncIterator[Nursery]:
+) -> AsyncIterator[ScriptedChildren]:
     """A dispatcher over a real store, and the context of a user's turn in which its tools are called."""
     scrubber, clock, board = Scrubber(), SystemClock(), Board()
     registry = RunRegistry(f"worker-{clock.code(4)}", store.tasks, clock)
@@ -124,7 +124,7 @@ async def nursery(
         spans=NoSpans(),
         ring=board.ring,
     )
-    made = Nursery(agents, registry, board, in_turn(await conversation(store)), store, act)
+    made = ScriptedChildren(agents, registry, board, in_turn(await conversation(store)), store, act)
     keeping = asyncio.create_task(registry.keep())
     try:
         async with aclosing(agents):

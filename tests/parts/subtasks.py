@@ -19,12 +19,12 @@ from tests.parts.waiting import PATIENCE_S, POLL_S
 
 ANN = SessionKey.parse("telegram:1")
 WAIT = "tool sub_agent_wait {}"
-WORKER = "crew"
+WORKER = "subtasks"
 LIVES_MS = 60_000
 
 
 @dataclass
-class Crew:
+class Subtasks:
     """The sub-agents of one person's current conversation."""
 
     store: Store
