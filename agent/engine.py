@@ -204,7 +204,7 @@ class Engine(Protocol):
 
     async def take_steps(self, turn: Turn, context: ToolContext, first: FirstPrompt) -> None:
         """Fill `turn` until it has an answer, or until the suspension of `context` has a barrier: then the turn yields
-        behind the round. Raises the `ModelError` tree; cancellable at every await. The window is asked between rounds.
+        after the round. Raises the `ModelError` tree; cancellable at every await. The window is asked between rounds.
 
         What the model says is heard as a stream and scrubbed as it comes; every call is charged."""
 

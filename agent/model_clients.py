@@ -71,7 +71,7 @@ class ModelRouter:
 
 @dataclass(frozen=True, slots=True)
 class ModelClients:
-    """The way to all models: a client that charges nothing yet, and the endpoint behind each name. `embedding_model` is
+    """The way to all models: a client that charges nothing yet, and the endpoint of each name. `embedding_model` is
     the name of the model that embeds. `warm_up` loads what the first call would have to wait for; None where every
     model is a demo."""
 

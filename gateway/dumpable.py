@@ -1,6 +1,6 @@
 """The right of other processes of this user to look into this one. Light: children load it before all else.
 
-To the kernel whoever runs as the same user is a friend: it may read the environment of a process, in which keys are,
+To the kernel every process of the same user is a friend: it may read the environment of a process, in which keys are,
 its memory and its open files, and write to some of its switches. Unless the process says that it is not to be dumped
 (PR_SET_DUMPABLE, proc(5)): then only root may, and no core is written, wherever the system sends cores. Executing a
 program ends that, so each process closes itself."""

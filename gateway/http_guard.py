@@ -4,7 +4,7 @@
                   so many at once    whose name, who asks; the body only when the
                   and deadlines      application wants it, bounded in size and time
 
-Whoever may not ask is told so before a byte of the body is read, and no caller is waited for without a deadline."""
+A caller who may not ask is told so before a byte of the body is read; no caller is waited for without a deadline."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Guard:
     """ASGI middleware: refuses foreign names and whom `check` refuses, and hands on bodies of up to `body_bytes_max`.
 
     `check` sees the head of a request and raises `HTTPException`, which `told` turns into an answer. `hosts` are our
-    names beside localhost; an address needs none, since a page that has its own name lead to us (DNS rebinding) sends
+    names besides localhost; an address needs none, since a page that has its own name lead to us (DNS rebinding) sends
     that name."""
 
     app: ASGIApp

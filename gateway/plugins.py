@@ -270,7 +270,7 @@ _THREADS: Final = BoundedSemaphore(PLUGIN_THREADS_MAX)
 
 
 async def call(function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-    """Return what the function of a plug-in returns. A thread that does not end is left behind when this is cancelled;
+    """Return what the function of a plug-in returns. A thread that does not end is left running when this is cancelled;
     it holds up neither the event loop nor the end of the process. Raises what it raises; an attempt to end the process
     becomes `RuntimeError`, and so does a call while too many threads hang."""
     if inspect.iscoroutinefunction(function):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from gateway.contracts.messages import CleanText
     from gateway.scrub import Scrubber
 
-# The last words of a process: whatever ends it, and whoever prints past the logs, no secret is in what is said.
+# The last words of a process: whatever ends it, and whatever prints past the logs, no secret is in what is said.
 #
 # A traceback quotes the text of its exceptions, and exceptions quote what they were given: a prompt, an address with
 # a token in it, the value that was no number. Python writes it to standard error by itself, for the process, for each

@@ -48,7 +48,7 @@ NOBODY_TOLD: Final = WebhookEvents()
 
 
 def _target(webhook: Webhook, reply_id: str, event: WebhookEvent, key: SessionKey, at_ms: int, turn_id: str) -> str:
-    """Write to which webhook an event goes, and what is said of it beside the words."""
+    """Write to which webhook an event goes, and what is said of it besides the words."""
     at = datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
     said = {"id": reply_id, "type": event.value, "at": at, "key": str(key), "turn_id": turn_id}
     return json.dumps({"webhook": webhook.called, "event": said}, sort_keys=True, separators=(",", ":"))

@@ -19,7 +19,7 @@ from gateway.contracts.errors import ConfigError
 
 _PRICES: Final = "model_prices_and_context_window_backup.json"
 _CACHES_WHEN_TOLD: Final = "claude"
-"""Most models cache what prompts have in common by themselves; these where they are told to, whoever serves them."""
+"""Most models cache what prompts have in common by themselves; these where they are told to, at any provider."""
 _PROVIDERS: Final = "provider_endpoints_support_backup.json"
 
 

@@ -228,7 +228,7 @@ class ModelClient:
     async def _with_fallbacks(self, request: requests.ModelRequest) -> AsyncIterator[requests.ModelEvent]:
         """Yield the first stream that ends with an answer; raise the first model's failure if there is none.
 
-        The model that was asked for always comes first, whoever chose it. A prompt that is too long is no reason to
+        The model that was asked for always comes first. A prompt that is too long is no reason to
         ask another: it has to become shorter."""
         failure: errors.ModelError | None = None
         for model in (request.model, *self._substitutes(request)):

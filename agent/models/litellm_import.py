@@ -178,7 +178,7 @@ class Litellm:
 
 
 def load_litellm() -> Litellm:
-    """Import what direct calls need of litellm, and switch off what it does beside calling providers. Takes a
+    """Import what direct calls need of litellm, and switch off what it does besides calling providers. Takes a
     second."""
     os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # read at import: no download of a price map
     os.environ.setdefault("LITELLM_MODE", "PRODUCTION")  # no search for .env files
@@ -234,7 +234,7 @@ def _uncollected() -> Iterator[None]:
 
 
 def _configure(litellm: Any) -> None:
-    """Switch off what litellm does beside calling providers."""
+    """Switch off what litellm does besides calling providers."""
     litellm.telemetry = False
     litellm.suppress_debug_info = True
     litellm.turn_off_message_logging = True

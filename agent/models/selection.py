@@ -94,7 +94,7 @@ def _is_plain_question(text: str) -> bool:
 
 
 def _is_greeting(text: str) -> bool:
-    """Recognize a greeting, thanks, a yes or a no with little behind it."""
+    """Recognize a greeting, thanks, a yes or a no with little after it."""
     return _weight(text) <= limits.ROUTING_LOOK_UP_CHARS and bool(_GREETING.match(text))
 
 

@@ -115,7 +115,7 @@ def as_prompt(entries: Iterable[Entry]) -> tuple[PromptMessage, ...]:
 
 
 def _images(entries: Iterable[Entry]) -> Iterator[Image]:
-    """List the images that people sent, and those that came with a tool's result and are noted behind it."""
+    """List the images that people sent, and those that came with a tool's result and are noted after it."""
     for entry in entries:
         if entry.role is Role.USER:
             yield from images_in(entry.text)

@@ -40,7 +40,7 @@ NOT_AT_THE_BOTTOM: Final = ("sub_agent", "orchestrate")
 class SubType:
     """One row. `tools` None: all that its parent may use. `rounds_max`: rounds of tools before it has to wrap up.
     `prompt` is the whole description of its role for the child: that of its type, and that of every sub-agent. `model`:
-    a name or `CHEAP`; "": that of all sub-agents, or of whoever asks. `needs` are those of its row."""
+    a name or `CHEAP`; "": that of all sub-agents, or of the one that asks. `needs` are those of its row."""
 
     name: str
     label: CleanText

@@ -55,7 +55,7 @@ class Result:
 @dataclass(frozen=True, slots=True)
 class StepOrder:
     """One sub-agent that is to be run. `label` is for people. `brief` comes before the material, `closing` and
-    the `form` of the answer behind it; these are never cut."""
+    the `form` of the answer after it; these are never cut."""
 
     id: str
     sub_type: str

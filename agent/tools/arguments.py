@@ -58,7 +58,7 @@ def _ends_early(text: str, error: json.JSONDecodeError) -> bool:
 
 
 def _check_size(value: object) -> None:
-    """Raise `ToolError` for more values, or deeper ones, than the checks behind this one take in their stride."""
+    """Raise `ToolError` for more values, or deeper ones, than the checks that follow can bear."""
     level, count = [value], 0
     for _ in range(limits.ARGUMENTS_DEPTH_MAX):
         level = [inner for each in level for inner in _inside(each)]

@@ -177,10 +177,10 @@ async def find_confinement(*, hidden: Sequence[Path]) -> ServerConfinement | Non
     """Find the best confinement that works here, None for none. No server sees the `hidden` places."""
     bwrap = shutil.which("bwrap")
     for options in OPTIONS if bwrap is not None else ():
-        cage = BubblewrapConfinement(str(bwrap), options, hidden)
+        bubblewrap = BubblewrapConfinement(str(bwrap), options, hidden)
         with tempfile.TemporaryDirectory(prefix="trivet-probe-") as folder:
-            if await _works(cage.launch(("true",), {}, NOT_TOLD, Path(folder))):
-                return cage
+            if await _works(bubblewrap.launch(("true",), {}, NOT_TOLD, Path(folder))):
+                return bubblewrap
     return LandlockConfinement(hidden) if restrictions.landlock_version() else None
 
 

@@ -1,7 +1,7 @@
 """Texts of questions to people and of their ends. CommonMark, without filler. Pure.
 
 What a model wrote is in a fence that it cannot close, whole, and with escapes for all that nobody sees: nothing in
-it can pass for a word of ours or hide from whoever reads it."""
+it can pass for a word of ours or hide from its reader."""
 
 from __future__ import annotations
 

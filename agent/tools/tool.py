@@ -38,7 +38,7 @@ class Suspension:
         return tuple(self._collected)
 
     def wait_for(self, barrier: Barrier) -> None:
-        """Yield behind this round. Raises `ToolError` when the turn waits for something else already."""
+        """Yield after this round. Raises `ToolError` when the turn waits for something else already."""
         if self._barrier is not None:
             raise ToolError("this turn waits for sub-agents already: wait for all of them in one call")
         self._barrier = barrier
@@ -180,7 +180,7 @@ class ToolContext:
     `wake` says in whose name that session is woken by what outlives its turn; None where nothing can wake it.
     `language` is that of the person who asked, for what is said past the model. `allotment` bounds what sub-agents that
     work together take, and all below them; None: only the day's limits do. `asking` is entered with a tool's name
-    while a person is asked about it, for whoever shows what goes on. `reading` is one for a turn and its sub-agents,
+    while a person is asked about it, for the display of what goes on. `reading` is one for a turn and its sub-agents,
     and so are the tools that an admin `approved` for the rest of it. `is_lent` says that this very call was given a
     secret that it asked for."""
 

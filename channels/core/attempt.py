@@ -602,7 +602,7 @@ class ChunkSender:
     async def _lost(
         self, editing: SupportsPlaceholders, entry: DeliveryEntry, chunk: AnyChunk, address: ReplyAddress
     ) -> str | None:
-        """Find the one message of ours there that nothing knows of, behind all that are known: nothing else is sent to
+        """Find the one message of ours there that nothing knows of, after all that are known: nothing else is sent to
         the place before it is settled, and what lies in front was lost by an earlier reply."""
         place = editing.place_id(address)
         noted = await self._backoff.with_bus(lambda: self._places.sent_lately(place))

@@ -314,7 +314,7 @@ _SPOKEN: Final = PERSONS_TYPES | {20, 23}  # the answers of bots to commands, to
 
 
 def said(thread: Iterable[DiscordMessage]) -> Iterator[RawQuote]:
-    """Quote these messages, whoever wrote them. Messages of the system say nothing."""
+    """Quote these messages of any author. Messages of the system say nothing."""
     for message in thread:
         if message.type == THREAD_STARTER and message.answered is not None:
             yield from quoted_as(QuoteKind.THREAD, message.answered, message)

@@ -111,7 +111,7 @@ class TerminalAdapter:
     async def begin_stream(self, address: ReplyAddress, chunk: str, *, send_id: str) -> str:
         self._live = Live(console=self._console, auto_refresh=False, transient=True, vertical_overflow="crop")
         self._live.start()
-        self._console.show_cursor()  # whoever ends us now keeps a cursor
+        self._console.show_cursor()  # a process that is ended now leaves a cursor
         await self.go_on(address, chunk, message_id="", send_id=send_id)
         return ""
 

@@ -52,8 +52,8 @@ async def open_bus(
     """Connect to the Redis at `url` and see that it can serve us.
 
     Raises `ConfigError` for a wrong URL, password, server version or layout, or a bus of another installation,
-    `BusUnavailable` when nobody answers. `installation` is that of the database; whoever has none takes the one that
-    the bus names, and waits until it names one. `user_turns_max` is how many lanes of one user run or are next, the
+    `BusUnavailable` when nobody answers. `installation` is that of the database; a caller without one takes the one
+    that the bus names, and waits until it names one. `user_turns_max` is how many lanes of a user run or are next, the
     others are parked; `turns_max` how many turns run at a time over all processes, 0 for any number. On how many
     replicas a message must be before it counts as received, `wait_replicas` says. `process` is whose name
     the leases carry, by default this one."""

@@ -286,7 +286,7 @@ class Deliveries:
     async def replies(self, channel: str, consumer: str, *, count: int, wait_s: float) -> Sequence[PendingReply]:
         """Return up to `count` replies, waiting `wait_s` (at most BUS_WAIT_MAX_S) for the first.
 
-        First come those that other consumers left behind, whoever they are: the caller holds the lease.
+        First come those that any other consumer left behind: the caller holds the lease.
         A reply is handed out once per process until it is finished. What the ledger says of it is told when its
         delivery begins: SENDING means that nobody knows whether the platform got it."""
         reader = self._reader(channel, self._process.sign(consumer))
@@ -370,7 +370,7 @@ class Deliveries:
 
     async def note_preview(self, channel: str, preview: Preview, *, sent: SentMessages | None = None) -> bool:
         """Write down what shows a draft: before each message that is begun, and again with its id, which is remembered
-        as `sent`. False, and nothing is written: the ledger has a row for the reply by now, and whoever wrote it has
+        as `sent`. False, and nothing is written: the ledger has a row for the reply by now, and its writer has
         looked for previews."""
         shard = self._shards.of(preview.key)
         keys, ids = self._sent_keys(sent), sent.ids if sent else ()

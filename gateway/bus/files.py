@@ -2,12 +2,12 @@
 
 A channel has no SQL, and an agent process no connection to a platform. The bytes of a committed file go from SQL to the
 channel that is about to send it; a file that a person sent goes from the channel that fetches it to the turn that
-needs it. Whoever needs a file writes down what it wants, whoever has it reads that and puts the bytes in a key that
-ends by itself: nothing large lies on the bus for a process that is away, and what Redis loses is asked for again.
+needs it. A process that needs a file writes down what it wants, one that has it reads that and puts the bytes in a key
+that ends by itself: nothing large lies on the bus for a process that is away, and what Redis loses is asked for again.
 
 A file that a person sent goes in pieces, and no more than ATTACHMENT_PIECES_AHEAD of them lie on the bus: the next one
-follows when one was taken. Whoever fetches says every second that it is still at it, so that a process that was killed
-is noticed and the file asked for again."""
+follows when one was taken. The process that fetches says every second that it is still at it, so that one that was
+killed is noticed and the file asked for again."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ from gateway.limits import BEAT_EVERY_S, LEASE_TTL_S, LOOP_DEAD_AFTER_S
 _TICK_EVERY_S: Final = 0.5
 _SEPARATOR: Final = "@"
 _PROC: Final = Path("/proc")
-_START_FIELD: Final = 19  # of /proc/<pid>/stat behind the command's name: starttime (proc(5), field 22)
+_START_FIELD: Final = 19  # of /proc/<pid>/stat after the command's name: starttime (proc(5), field 22)
 _DEAD_STATES: Final = frozenset("ZXx")
 
 

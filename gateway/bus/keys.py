@@ -47,7 +47,7 @@ class Lifetime(StrEnum):
 
 @dataclass(frozen=True)
 class KeyKind:
-    """One row of the key table: how the key is called behind the shard tag, its type, the end of its life, who writes
+    """One row of the key table: how the key is called after the shard tag, its type, the end of its life, who writes
     it, and what it holds."""
 
     name: str
@@ -58,7 +58,7 @@ class KeyKind:
 
     @property
     def pattern(self) -> str:
-        """Return the pattern of its names behind the shard tag."""
+        """Return the pattern of its names after the shard tag."""
         return re.escape(self.name)
 
 
@@ -130,7 +130,7 @@ class ShardKeys:
     )
     published = Keys("ddo:", "set", _EXPIRES, "deliveries", "digests of published reply ids", ids=r"\d+")
     wanted = Key("want", "list", _EXPIRES, "lending", "files that channels wait for, newest WANTED_FILES_MAX")
-    lent = Keys("lent:", "list", _EXPIRES, "lending", "the bytes of one file for whoever asked, LENT_TTL_S")
+    lent = Keys("lent:", "list", _EXPIRES, "lending", "the bytes of one file for the process that asked, LENT_TTL_S")
     wished = Keys("wish:", "list", _EXPIRES, "attachments", "files of a channel that turns need, ATTACHMENT_WISHES_MAX")
     pieces = Keys(
         "piece:", "list", _EXPIRES, "attachments", "pieces of one file on their way to a turn, a few at a time"

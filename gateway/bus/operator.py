@@ -209,7 +209,7 @@ class Operator:
         await first.line.call_all([("HSET", first.keys.names, str(owner), name) for owner, name in names.items()])
 
     async def names(self) -> Mapping[SessionKey, str]:
-        """Return what everybody who has spoken calls himself."""
+        """Return the names of all people who have spoken."""
         rows = await self._shards.first.line.call("HGETALL", self._shards.first.keys.names)
         return {SessionKey.parse(owner.decode()): name.decode() for owner, name in rows.items()}
 
@@ -272,7 +272,7 @@ async def _forget_in(shard: Shard, owner: SessionKey) -> int:
 async def _rewrite_log(line: PipelinedConnection) -> None:
     """Make a server's append-only file forget: rewritten, it holds what is in the server now, and nothing of what was.
 
-    The server does so beside its work. A rewrite that is under way
+    The server does so while it works. A rewrite that is under way
     began before what has to be forgotten was changed: another one follows it. Raises `BusError`."""
     facts = await line.call("INFO", "persistence")
     if not int(facts.get("aof_enabled", 0)):

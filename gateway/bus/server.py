@@ -384,7 +384,7 @@ def _nodes(hosts: str, arrangement: Arrangement) -> tuple[ServerNode, ...]:
     found = [_split(f"//{host}") for host in hosts.split(",") if host]
     nodes = tuple(ServerNode(part.hostname, part.port or default) for part in found if part.hostname)
     if not nodes:
-        raise ConfigError("redis.url names no host: expected host:port[,host:port…] behind ://")
+        raise ConfigError("redis.url names no host: expected host:port[,host:port…] after ://")
     return nodes
 
 

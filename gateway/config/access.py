@@ -98,7 +98,7 @@ class ChannelAccess(Section):
     blocked: Ids = setting((), _IDS)
     """Ids of people who are not heard, whatever else is said of them."""
     places: Ids = setting((), _IDS)
-    """Ids of the chats, channels, servers and workspaces where the agent speaks, beside direct messages and the places
+    """Ids of the chats, channels, servers and workspaces where the agent speaks, besides direct messages and the places
     that have an audience of their own. Empty: wherever it is."""
 
     @property
@@ -116,7 +116,7 @@ class PlaceSetting(Section):
     guests: bool | None = None
     """Whether strangers may talk to it there, as guests with the limits of guests. Empty: as around it, else no."""
     tools: PlaceTools | None = setting(None, _TOOLS)
-    """The tools that may be used there at most, whoever asks. Empty: what the policy allows."""
+    """The tools that anybody may use there at most. Empty: what the policy allows."""
     profile: PlaceProfile | None = setting(None, _PROFILE)
     """Who the agent is there, until somebody chooses with /agent. Empty: as around it."""
     roles: PlaceRoles | None = setting(None, _ROLES)
@@ -136,7 +136,7 @@ class AccessSettings(Section):
     """Session keys of admins, such as ["telegram:123456789"]."""
     notify: tuple[Key, ...] = setting((), 'a list of session keys such as ["telegram:123456789"]')
     """Session keys of those admins who are told, with buttons to let in and to refuse, when a stranger asks to be let
-    in. Each hears it where he wrote to the agent last in a direct message. Empty: all admins."""
+    in. Each is told in the direct chat in which they last wrote to the agent. Empty: all admins."""
     owner_code: Annotated[Secret, AfterValidator(_checked_owner_code)] = setting(
         None, "empty or a SHA-256 in hexadecimal, a colon and Unix milliseconds"
     )

@@ -89,7 +89,7 @@ def webhook_host(settings: Settings) -> str:
 
 
 def own_hosts(settings: Settings) -> frozenset[str]:
-    """The names under which our HTTP ports may be asked, beside localhost and addresses."""
+    """The names under which our HTTP ports may be asked, besides localhost and addresses."""
     http = settings.http
     public = urlsplit(http.public_url).hostname or ""
     return frozenset({*http.hosts, public, http.host.lower(), webhook_host(settings).lower()} - {""})

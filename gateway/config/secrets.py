@@ -104,7 +104,7 @@ def _in_setting(value: object) -> Iterator[str]:
 
 
 def _in_secret_line(line: str) -> Iterator[str]:
-    """Of a secret line `name=value`: what is secret in an address, else the value and the token behind `Bearer`."""
+    """Of a secret line `name=value`: what is secret in an address, else the value and the token after `Bearer`."""
     value = line.partition("=")[2]
     if "://" in value:
         yield from _in_text(value)

@@ -124,7 +124,7 @@ class HttpSettings(Section):
     public_url: BareUrlOrEmpty = ""
     """How the platforms reach the webhook port from the internet; needed by webhook modes."""
     hosts: tuple[HostName, ...] = setting((), 'a list of names without scheme and port, such as ["trivet.example.org"]')
-    """Names under which both ports may be asked, beside those of public_url, host and webhook_host. localhost and
+    """Names under which both ports may be asked, besides those of public_url, host and webhook_host. localhost and
     addresses always may."""
     admin_token: Annotated[Secret, AfterValidator(_long_enough)] = setting(
         None, f"empty or a text of at least {ADMIN_TOKEN_CHARS_MIN} characters"
@@ -171,7 +171,7 @@ class AgentSettings(Section):
     fallback_models: tuple[str, ...] = setting((), 'a list of model names such as ["openai/gpt-5.4-mini"]')
     """Models that are asked, in this order, when the one that was chosen fails for good."""
     models: tuple[str, ...] = setting((), 'a list of model names such as ["openai/gpt-5.4-mini"]')
-    """What everybody may choose with /model, beside the configured model. Empty: the models of routing, the fall-backs
+    """What everybody may choose with /model, besides the configured model. Empty: the models of routing, the fall-backs
     and the entries of models. An admin may choose any."""
     engine: Literal["litellm", "claude_sdk"] = "litellm"
     """What takes the steps of a turn: our own loop over litellm, or the Claude Agent SDK, which is installed with the

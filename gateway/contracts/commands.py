@@ -158,7 +158,7 @@ class Command:
 
 
 def find_command(text: str) -> Command | None:
-    """Find the command that a text is, also one with the name of a bot behind it (`/new@bot`) or with ours before it
+    """Find the command that a text is, also one followed by the name of a bot (`/new@bot`) or with ours before it
     (`/trivet new`). None for anything else, such as `/etc/hosts`."""
     command = _plain(text)
     return command_behind_name(command.arguments) if command is not None and command.name == OWN_NAME else command

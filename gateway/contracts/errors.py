@@ -4,7 +4,7 @@
     ├── ConfigError                 the operator has to change something; message = one sentence with the remedy
     │   └── PluginBroken            a part of a plug-in cannot be used; everything else goes on without it
     ├── Declined                    what a person asked for is not done; the answer says why
-    ├── BadSessionKey, BadEnvelope  malformed text at a door
+    ├── BadSessionKey, BadEnvelope  malformed text from outside
     │   └── NewerEnvelope           of a later release: for those who can read it
     ├── BusError
     │   ├── BusUnavailable          retryable

@@ -79,7 +79,7 @@ class Recollection:
 @dataclass(frozen=True, slots=True)
 class Boundary:
     """A part of a session that has left the model's view for good, or for now: by a compaction, or because
-    another session was begun. It holds the entries behind `after_seq` up to `seq`."""
+    another session was begun. It holds the entries after `after_seq` up to `seq`."""
 
     session_id: str
     key: SessionKey

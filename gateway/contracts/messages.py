@@ -205,7 +205,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class ReplyFile:
-    """A file that goes out behind a reply's text, by reference: the bytes are in SQL until the delivery has
+    """A file that goes out after a reply's text, by reference: the bytes are in SQL until the delivery has
     ended, under the reply's id and the file's position in it. `name` is fit for any platform; `caption` is
     plain text, "" for none."""
 
@@ -221,7 +221,7 @@ class Reply:
 
     `id` is the outbox id: the same for every repetition of the same answer. `choices` become buttons under its
     last message, where the platform has them. With `amends`, the id of an earlier reply to the same address, it is
-    no new message: it takes the place of that reply's last one. `files` go out behind the text, in their order.
+    no new message: it takes the place of that reply's last one. `files` go out after the text, in their order.
     `language` is what its reader is spoken to in (a `gateway.i18n.Language`), for what a channel adds to it.
     One of kind TITLE says nothing but `title`; no other has one."""
 
@@ -342,12 +342,12 @@ class ControlKind(StrEnum):
     CLAIM = "claim"
     """Somebody sent the owner code, which the channel has compared: no word says it."""
     PRESS = "press"
-    """A button says it, with a token behind it: what it does is known to us alone (`gateway.contracts.messages`)."""
+    """A button says it, followed by a token: what it does is known to us alone (`gateway.contracts.messages`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ControlRequest:
-    """A command that never waits behind work. The other fields are what `stop` did.
+    """A command that never waits for work. The other fields are what `stop` did.
 
     `stopped_fence` is the fencing token of the turn that it cancelled, 0 when none ran. `is_press`: it was said
     with a button, so the answer is for the one who pressed it alone."""
@@ -386,7 +386,7 @@ class Draft:
 @dataclass(frozen=True, slots=True)
 class Preview:
     """The messages that show a draft where it leaves messages behind: written down before the platform hears of them,
-    so that whoever delivers the reply makes them its own, and nobody else's death leaves half an answer standing.
+    so that the process that delivers the reply makes them its own, and no other's death leaves half an answer there.
 
     `messages` are the platform's ids, in order. `opening` is how one more begins that may be there or not: its whole
     first text; empty when none is on its way. `begun_at_ms` is when the first one was begun."""

@@ -345,8 +345,8 @@ class ModelTrouble:
 class TraceSpan:
     """A stretch of work for one turn, told when it is over. Times are Unix milliseconds.
 
-    `id` is its own within the turn, `parent` that of the span it belongs to; "" for the outermost one. Whoever knows
-    the turn can name both, so a trace grows in several processes and nothing is passed along. `operation` and
+    `id` is its own within the turn, `parent` that of the span it belongs to; "" for the outermost one. A process that
+    knows the turn can name both, so a trace grows in several processes and nothing is passed along. `operation` and
     `subject` make its name, such as `chat gpt-4o`. With a `failure`, a code, it did not succeed."""
 
     turn_id: str

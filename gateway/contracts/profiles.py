@@ -30,7 +30,7 @@ CONVERSING: Final = (
     "todo_write",  # the list is the conversation's, and writing it replaces it whole: under its parent, by several
     *("sub_agent_spawn", "sub_agent_wait", "sub_agent_cancel"),  # what outlives its task would have nobody to wake
 )
-"""Tools of a conversation with a person: no sub-agent has them, whatever its type and whoever configured it."""
+"""Tools of a conversation with a person: no sub-agent has them, whatever its type says."""
 
 TALKING: Final = (
     *("todo_read", "todo_write", "remember", "recall", "correct_fact", "load_skill", "read_more"),

@@ -5,7 +5,7 @@
     words.count("{count} turn", "{count} turns", turns)                          the form that goes with a number
     NOT_OPEN: Final = sentence("This question is no longer open.")               one for later: words.say(NOT_OPEN)
 
-Whoever writes a sentence writes it like that, as a literal, with named placeholders, and runs `make words`; a test
+A sentence is written like that, as a literal, with named placeholders, and runs `make words`; a test
 names what has no translation. A sentence whose values are clean (or numbers) is `CleanText`; one with other values is
 text to be scrubbed, as ever. Logs, prompts, the operator's API and the command line stay English."""
 
@@ -104,7 +104,7 @@ class Words:
     """The words of one language. A test pins that `own` is always a literal or a `Sentence`.
 
     The types say what is clean: a sentence of ours with values that are clean, or numbers. With any other value it is a
-    `str`, for whoever says it to scrub."""
+    `str`, for the caller to scrub."""
 
     language: Language
 

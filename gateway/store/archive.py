@@ -199,8 +199,8 @@ def _add_queue(into: tarfile.TarFile, log: Path, folder: Path) -> bool:
 
 def restore(source: IO[bytes], data_dir: Path, *, takes_queue: bool) -> Restored:
     """Unpack an archive as `data_dir`, which does not exist yet or is empty. It appears whole: what is unpacked is
-    beside it until its database has been read through. Owners are not restored: all of it belongs to whoever restores
-    it.
+    beside it until its database has been read through. Owners are not restored: all of it belongs to the user
+    who restores it.
 
     Raises `ConfigError` where `data_dir` holds something or `source` is no archive of ours, and `StoreUnavailable`
     where the database in it is damaged."""

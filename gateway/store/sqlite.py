@@ -492,7 +492,7 @@ class _Readers:
     def _run(self, raw: sqlite3.Connection, job: _Job[Any], loop: asyncio.AbstractEventLoop) -> None:
         try:
             job.do(SqliteConnection(raw))
-        except BaseException as error:  # noqa: BLE001 - it is told to whoever waits
+        except BaseException as error:  # noqa: BLE001 - the waiting caller is told
             job.fail(error)
         loop.call_soon_threadsafe(job.tell)
 

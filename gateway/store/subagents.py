@@ -99,7 +99,7 @@ _TASKS_BELOW: Final = (
 
 
 def in_tree_order(root_id: str, family: Sequence[Session]) -> list[Session]:
-    """Sort these sessions as a tree is read: each behind its parent, before the next sibling of that parent. Siblings
+    """Sort these sessions as a tree is read: each after its parent, before the next sibling of that parent. Siblings
     keep their order; one whose parent is missing is left out."""
     by_parent: Mapping[str | None, list[Session]] = defaultdict(list)
     for session in family:
@@ -274,8 +274,8 @@ _keep_alive: Final = upsert(task_workers, "alive_until_ms")
 
 
 def _is_ahead(until_ms: sa.Column[int]) -> sa.ColumnElement[bool]:
-    """Match a time that is ahead, but not by any amount: who writes of next year has a wrong clock, or had, and would
-    live until then."""
+    """Match a time that is ahead by no more than SUBTASK_AHEAD_S: a process that writes a later one has a wrong clock,
+    and would seem to live until then."""
     return until_ms.between(sa.bindparam("now_ms"), sa.bindparam("now_ms") + round(SUBTASK_AHEAD_S * 1000))
 
 
@@ -337,8 +337,8 @@ def from_child(task: SubTask) -> Values:
 class TaskStore(BoardStore):
     """Every sub-agent's task and session. Raises `StoreUnavailable`.
 
-    What is over stays as it is: of all who end a task, one is heard. A task whose worker does not say that it lives
-    is lost, whoever notices first."""
+    What is over stays as it is: of several endings of a task the first counts. A task whose worker does not say that it
+    lives is lost as soon as anybody notices."""
 
     @write_unsynced  # its worker dies with the machine
     def open(self, connection: Connection, task: SubTask, *, wake: WakeAddress | None, fence: int = 0) -> SubTask:

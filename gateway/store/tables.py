@@ -547,7 +547,7 @@ sub_tasks: Final = sa.Table(
     column("confinement", sa.Text, doc="what held its process"),
     column("worker_id", sa.Text, doc="the process that runs it, or has it queued"),
     column("alive_until_ms", sa.BigInteger, doc="until then it lives, whatever `task_workers` says"),
-    column("is_cancel_wanted", sa.Boolean, doc="whoever runs it is to end it"),
+    column("is_cancel_wanted", sa.Boolean, doc="the process that runs it is to end it"),
     column("wake", AnyText, doc="JSON of a WakeAddress; null where nobody is to be woken", nullable=True),
     column("wake_id", sa.Text, doc="the wake that was sent to tell of it; empty for none"),
     column("is_told", sa.Boolean, doc="its session knows how it ended without any wake, or does not want to"),

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from sqlalchemy import BigInteger, and_, bindparam, delete, func, select, true, update
 
+from gateway.bounded_dict import BoundedDict
 from gateway.contracts.context_blocks import words_in
 from gateway.contracts.errors import Fenced
 from gateway.contracts.ids import SessionKey
@@ -51,7 +52,6 @@ from gateway.store.memory import recollected
 from gateway.store.schedules import zone_of
 from gateway.store.sessions import Growth, count_fewer, forget_count, grow, retitle_untitled
 from gateway.store.tables import entries, lanes, todos
-from gateway.tasks import BoundedDict
 
 _IS_COMPACTION: Final = entries.c.kind == EntryKind.COMPACTION.value
 _OF_SESSION: Final = entries.c.session_id == bindparam("s")
@@ -69,7 +69,7 @@ _BACKWARDS: Final = (
     .order_by(entries.c.seq.desc())
     .limit(VIEW_PAGE_ENTRIES)
 )
-_AFTER: Final = bindparam("after_seq", type_=BigInteger)  # whoever asks may name any number
+_AFTER: Final = bindparam("after_seq", type_=BigInteger)  # a caller may name any number
 _BEFORE: Final = bindparam("before_seq", type_=BigInteger)
 _PAGE: Final = (
     select(entries).where(_OF_SESSION, entries.c.seq > _AFTER).order_by(entries.c.seq).limit(bindparam("page_limit"))

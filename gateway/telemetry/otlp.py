@@ -44,7 +44,7 @@ _SCOPE: Final = "trivet"
 
 
 class OtlpSpans:
-    """`gateway.contracts.ports.SpanSink` with a collector behind it."""
+    """`gateway.contracts.ports.SpanSink` that sends to a collector."""
 
     def __init__(self, endpoint: str, headers: Mapping[str, str], *, role: str) -> None:
         """Connect to a collector at `endpoint`, an address without a path; `role` names this process."""

@@ -1,6 +1,6 @@
 """One trace for each turn: from what we know of a message, a call, a sub-agent or a delivery to its spans. Pure.
 
-    message ─┬─ wait             from the door to the turn
+    message ─┬─ wait             from its arrival to the turn
              ├─ turn ─┬─ chat …  a model call, by OpenTelemetry's conventions for generative AI
              │        ├─ execute_tool …
              │        └─ invoke_agent … ── chat …, execute_tool …

@@ -109,8 +109,8 @@ _LOOK_S: Final = 0.01
 
 
 async def run_to_end(work: Callable[[], Coroutine[Any, Any, object]]) -> None:
-    """Do it to its end, whoever cancels meanwhile; a cancellation is raised behind it. Work that is itself cancelled,
-    as everything is at the end of a loop, is begun anew."""
+    """Do it to its end, even if it is cancelled meanwhile; the cancellation is raised afterwards. Work that is itself
+    cancelled, as everything is at the end of a loop, is begun anew."""
     doing, attempts = asyncio.ensure_future(work()), 1
     while not doing.done():
         try:
@@ -242,7 +242,7 @@ class NamespaceTree(ProcessTree):
         """Kill it all; true when it was reaped.
 
         First of all the namespace's first process: the kernel ends everything in it, bubblewrap reaps it and ends by
-        itself, and nobody is left to whoever is the machine's process 1. Then whoever is left of a bubblewrap that has
+        itself, and nobody is left to the machine's process 1. Then what is left of a bubblewrap that has
         not come so far, or that somebody else has killed before it could tell that process to die with it."""
         inside = children(self.process.pid) if self.process.returncode is None else []
         if inside:

@@ -174,7 +174,7 @@ class _Machine:
                   fanotify_init quotactl swapon swapoff acct reboot syslog personality sethostname setdomainname
                   settimeofday clock_settime adjtimex clock_adjtime init_module delete_module finit_module kexec_load
                   kexec_file_load lookup_dcookie vhangup, iopl ioperm modify_ldt uselib
-    attributes    which Landlock leaves to whoever owns a file: chmod fchmodat chown lchown fchownat setxattr lsetxattr
+    attributes    which Landlock leaves to the owner of a file: chmod fchmodat chown lchown fchownat setxattr lsetxattr
                   removexattr lremovexattr utime utimes futimesat utimensat inotify_add_watch; fchmod fchown fsetxattr
                   fremovexattr, for which it is enough to have the file open, to read it; getxattr lgetxattr listxattr
                   llistxattr; and truncate, of which Landlock knows since Linux 6.2
@@ -370,7 +370,7 @@ def _unless_one_of(argument_at: int, values: Sequence[int]) -> list[_Step]:
 
 
 def _looking_for(argument_at: int, values: Sequence[int]) -> Iterator[_Step]:
-    """Go on behind the next step if the argument is one of these."""
+    """Skip the next step if the argument is one of these."""
     yield (_LOAD, 0, 0, argument_at)
     for left, value in zip(range(len(values), 0, -1), values, strict=True):
         yield (_IF_EQUAL, left, 0, value)

@@ -31,7 +31,7 @@ from channels.emulators.stage import EventKind, Faults, Json, StageAudience, Sta
 # --- sessions: what a bot asked to hear, what it has heard, what it can have repeated
 
 
-REPLAY_MAX: Final = 5_000  # events kept for RESUME; whoever is further behind starts anew
+REPLAY_MAX: Final = 5_000  # events kept for RESUME; a client that missed more starts anew
 
 
 class Intent(IntFlag):

@@ -6,7 +6,7 @@ Other processes may drive the stages by the same calls as the page. Every body a
 
     GET    /stage                     {"platforms": ["telegram", ...], "can": {"discord": ["menu", "thread"], ...},
                                      "bots": {"telegram": Person, ...}, "tries": [...], "orders": [...], "board": url},
-                                     what may be said to whoever answers, and ordered of whoever runs it
+                                     what may be said to the bot's process, and ordered of its supervisor
     GET    /stage/{p}/people          {"people": [Person]}
     POST   /stage/{p}/people          {"name"}                                              -> Person
     GET    /stage/{p}/places          {"places": [Place]}
@@ -148,7 +148,7 @@ def switch(faults: Faults, given: Mapping[str, Any]) -> None:
             setattr(faults, name, value)
 
 
-# --- the bot itself: its admin API behind a bearer token, and whoever runs it
+# --- the bot itself: its admin API with a bearer token, and its supervisor
 
 
 FETCH_TIMEOUT_S: Final = 3.0
@@ -201,7 +201,8 @@ class Installation:
     """The Trivet that answers on the stages, as far as the page may reach it.
 
     `tries` may be said to it: rows with a `topic`, a `text`, and `place`, which is `group` for what is said there.
-    `orders` may be given to whoever runs it, by `give`, which returns what happened: rows with `at_ms` and `what`."""
+    `orders` may be given to the bot's supervisor, by `give`, which returns what happened: rows with `at_ms` and
+    `what`."""
 
     admin: AdminApi | None = None
     tries: Sequence[Mapping[str, str]] = ()

@@ -40,7 +40,7 @@ for _, handle in ipairs(call('ZRANGEBYSCORE', delay, '-inf', now, 'LIMIT', 0, DU
   admit(handle)
 end
 
--- The first message of a lane that keeps failing dies alone; what waits behind it starts afresh.
+-- The first message of a lane that keeps failing dies alone; what waits after it starts afresh.
 local function bury_head(lane, failures, stopped, failure)
   local message = string.sub(call('LPOP', mailboxes .. lane), 14)
   local entry = call('XADD', dead_letters, 'MAXLEN', '~', DEAD_LETTERS_MAX, '*',

@@ -1,5 +1,5 @@
--- Turn down the stranger behind a code. He gets no other for as long as this one would have held.
--- Answers who he is; nothing for a code that nobody waits with.
+-- Turn down the stranger who was given a code; there is no other for as long as this one would have held.
+-- Answers who that is; nothing for a code that nobody waits with.
 local by_code, pending = unpack(KEYS)
 local by_owner_prefix = ARGV[1]
 

@@ -1,7 +1,7 @@
 -- Deduplicate and append one message: both or neither.
 -- Answers {verdict, waiting, running, ms}; verdict 1 accepted, 0 duplicate, -1 lane full, -2 queue full, -3 its author
--- writes too fast: `ms` until he may go on, -4 he was judged by a projection that is not shown any more. What is not taken
--- costs him nothing. With what is on the bus the position of its platform moves, if one came along.
+-- writes too fast: `ms` until that is over, -4 judged by a projection that is not shown any more. What is not taken
+-- costs nothing. With what is on the bus the position of its platform moves, if one came along.
 local handle, envelope, seen, digest = unpack(ARGV, 7, 10)
 local settle_ms, interrupts = tonumber(ARGV[11]), ARGV[12] == '1'
 local lane_max, queue_max = tonumber(ARGV[13]), tonumber(ARGV[14])

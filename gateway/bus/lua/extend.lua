@@ -1,4 +1,4 @@
--- Take messages behind the `have` first ones of a leased lane into the lease.
+-- Take the messages after the `have` first ones of a leased lane into the lease.
 -- Answers them; none when fenced or stopped.
 local handle, lease_worker, lease_fence = unpack(ARGV, 7, 9)
 local have, messages_max = tonumber(ARGV[10]), tonumber(ARGV[11])

@@ -1,5 +1,5 @@
 -- Look for messages, and later tries of them, in some lanes.
--- Answers {{lane, which of the identities, what the later try has behind its id, messages before it, 1 if in work, ms}...}.
+-- Answers {{lane, which of the identities, what the later try has after its id, messages before it, 1 if in work, ms}...}.
 local wanted = tonumber(ARGV[7])
 
 local found = {}

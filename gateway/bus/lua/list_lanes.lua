@@ -9,7 +9,7 @@ end
 
 add(call('LRANGE', ready, 0, -1))
 add(call('ZRANGE', delay, 0, -1))
-for _, user in ipairs(call('HKEYS', counts)) do -- whoever has lanes parked uses all his places
+for _, user in ipairs(call('HKEYS', counts)) do -- a user with parked lanes uses all places
   add(call('LRANGE', parks .. user, 0, -1))
 end
 for _, lane in ipairs(call('HKEYS', own)) do

@@ -35,8 +35,8 @@ local function remember(prefix, digest, now)
   end
 end
 
--- Tells whoever cannot block on this key, because he waits for keys of other shards too, that it got something. `news`
--- is how all such pub/sub channels of an installation begin.
+-- Tells a reader that cannot block on this key, because it waits for keys of other shards too, that it got something.
+-- `news` is how all such pub/sub channels of an installation begin.
 local function ring(news, key)
   call('PUBLISH', news .. key, '1')
 end

@@ -1,7 +1,7 @@
--- Put in front of the scripts about lanes, behind prelude.lua. They share their first keys and arguments.
+-- Put in front of the scripts about lanes, after prelude.lua. They share their first keys and arguments.
 --
 -- A lane is absent, ready, parked, delayed or owned. A user has `user_turns_max` places among the ready
--- and the owned; `counts` says how many he uses, his other lanes are parked until one becomes free.
+-- and the owned; `counts` says how many of them are used; the user's other lanes are parked until one becomes free.
 
 local ready, delay, own, past, counts, total, wake = unpack(KEYS, 1, 7)
 local mailboxes, parks, worker_lanes, cancels, news = unpack(ARGV, 1, 5)
@@ -68,7 +68,7 @@ local function wake_one()
   end
 end
 
--- Whoever leaves lanes ready behind him, or makes room for one more turn, wakes a worker.
+-- A script that leaves lanes ready, or makes room for one more turn, wakes a worker.
 local function wake_for_ready()
   if call('LLEN', ready) > 0 then
     wake_one()
@@ -129,7 +129,7 @@ local function end_run(lane, handle, worker)
   return false
 end
 
--- After a run: the lane goes behind the others, first those of its user, then everybody's.
+-- After a run: the lane goes to the end, first those of its user, then everybody's.
 local function go_to_the_tail(handle)
   local user = user_of(handle)
   if call('EXISTS', parks .. user) == 0 then
@@ -190,7 +190,7 @@ local function finds_what_to_stop(lane)
   return call('LLEN', mailboxes .. lane) > (in_work or stopped) or (in_work or 0) > stopped
 end
 
--- The running turn is to end, and what waits behind it goes. Answers how many messages that were.
+-- The running turn is to end, and what waits after it goes. Answers how many messages that were.
 local function stop(lane, handle)
   local worker, fence, in_work = owner_of(lane)
   local failures, restarts, stopped, failure = past_of(lane)
@@ -213,7 +213,7 @@ local function stop(lane, handle)
 end
 
 -- Whether a row of a mailbox is the message whose envelope begins with `identity`, or a later try of it: answers what the
--- try has behind that id (`~1`, see `retry_id_of`), '' for the message itself, nil for another. `identity` ends with `",`.
+-- try has after that id (`~1`, see `retry_id_of`), '' for the message itself, nil for another. `identity` ends with `",`.
 local function try_of(row, identity)
   local behind = 13 + #identity - 1
   if string.sub(row, 14, behind - 1) == string.sub(identity, 1, -3) then
@@ -222,7 +222,7 @@ local function try_of(row, identity)
 end
 
 -- Where the message is whose envelope begins with `identity`, or a later try of it: its index, what lies there, and what
--- the later try has behind its id.
+-- the later try has after its id.
 local function find(lane, identity)
   for position, message in ipairs(call('LRANGE', mailboxes .. lane, 0, -1)) do
     local suffix = try_of(message, identity)

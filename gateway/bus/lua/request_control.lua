@@ -1,7 +1,7 @@
 -- Put a control command on the control lane. A stop also ends the running turn and drops what waits.
 -- Answers {verdict, ms}; verdict 1 accepted, 0 for a message id that was seen before, -3 its author gives commands too
--- fast: `ms` until he may go on. What is not taken costs him nothing, and neither does a stop that finds what to stop:
--- there was a message for it.
+-- fast: `ms` until the author may go on. What is not taken costs nothing, and neither does a stop that finds what to
+-- stop: there was a message for it.
 local control = KEYS[8]
 local handle, envelope, seen, digest = unpack(ARGV, 7, 10)
 local is_stop = ARGV[11] == '1'

@@ -1,5 +1,5 @@
 -- Give a lane back to start again at once, without counting a failed run. Answers 1, or 0 when fenced.
--- In front, but not for ever: who keeps changing his mind must not keep the worker from everybody else.
+-- In front, but not for ever: an author who edits again and again must not keep the worker from everybody else.
 local handle, lease_worker, lease_fence = unpack(ARGV, 7)
 
 local lane = lane_of(handle)

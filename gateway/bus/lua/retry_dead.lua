@@ -1,4 +1,4 @@
--- Queue a dead letter again, behind what waits in its lane. Answers 1, or 0 when it is no dead letter any more.
+-- Queue a dead letter again, after what waits in its lane. Answers 1, or 0 when it is no dead letter any more.
 local dead_letters, untold = unpack(KEYS, 8)
 local entry, handle, envelope = unpack(ARGV, 7)
 

@@ -1,5 +1,5 @@
 -- Take a pairing code, once; whoever took it may ask again. Who errs too often is not listened to.
--- Answers {1, fields}, {0, tries left}, or {-1, ms until he is listened to}.
+-- Answers {1, fields}, {0, tries left}, or {-1, ms until the taker is listened to}.
 local by_code, tries, pending = unpack(KEYS)
 local by_owner_prefix, taker = unpack(ARGV)
 

@@ -273,7 +273,7 @@ class ClientView(ApiView):
 class ClientOrder(LimitsOrder):
     """A program to let in, and limits of its own, if it shall have any."""
 
-    name: str = Field(description="Lower case letters, digits and underscores; more is put behind it.")
+    name: str = Field(description="Lower case letters, digits and underscores; more is put after it.")
     role: GrantRole = Field(default=GrantRole.MEMBER, description="Such as `member`; it cannot be blocked.")
 
 

@@ -101,7 +101,7 @@ def agents(
     """Build the routes below /api/v1/agents. `rows` are the types as they are configured, `skills` asks the agent's own
     program for its list, a line of JSON for each."""
     router = APIRouter(prefix="/api/v1/agents", tags=["agents"])
-    desk = _Catalog(rows, book, scrubber, clock)
+    catalog = _Catalog(rows, book, scrubber, clock)
 
     @router.get("/profiles")
     async def profiles() -> list[ProfileView]:
@@ -127,7 +127,7 @@ def agents(
     @router.get("/sub-types/{name}", responses=refusals(404))
     async def sub_type(name: str) -> SubTypeView:
         """Show one type of sub-agents; 404 for an unknown name."""
-        row = desk.row(name)
+        row = catalog.row(name)
         return _view(row, (await book.changes()).get(name, UNCHANGED))
 
     @router.put("/sub-types/{name}", responses=refusals(404))
@@ -136,12 +136,12 @@ def agents(
         counts for every sub-agent that is started from a second or two later on."""
         if order.name not in (None, name):
             raise HTTPException(status.HTTP_422_UNPROCESSABLE_CONTENT, "a type cannot be given another name")
-        return await desk.put(name, order)
+        return await catalog.put(name, order)
 
     @router.delete("/sub-types/{name}", responses=refusals(404))
     async def reset(name: str) -> SubTypeView:
         """Take back all that operators changed about a type: it is as it is configured, which is answered."""
-        return await desk.reset(name)
+        return await catalog.reset(name)
 
     return router
 

@@ -125,11 +125,11 @@ async def _nothing_more() -> Message:
     return {"type": "http.request", "body": b"", "more_body": False}
 
 
-def site(app: FastAPI, door: http.AdminToken, token: str, clock: Clock) -> APIRouter:
+def site(app: FastAPI, auth: http.AdminToken, token: str, clock: Clock) -> APIRouter:
     """Build the pages, and the files that they use."""
     router = APIRouter(include_in_schema=False)
     api = OwnApi(app, token)
-    signed_in = Depends(door.require_on_page)
+    signed_in = Depends(auth.require_on_page)
 
     def page(name: str, template: str, asks: Mapping[str, str], *, under: str = "") -> None:
         """Add a page at /`name`, which shows the answers to `asks`: a name in the template, and a path, in whose braces
@@ -151,14 +151,14 @@ def site(app: FastAPI, door: http.AdminToken, token: str, clock: Clock) -> APIRo
 
     def shown(request: Request, name: str, code: int = 200, *, under: str = "", **said: object) -> HTMLResponse:
         """Render a page; `under` is the page in the navigation that it belongs to, if it is not there itself."""
-        form_token = door.form_token(door.session_of(request))
+        form_token = auth.form_token(auth.session_of(request))
         known = {"version": app.version, "page": under or name, "form_token": form_token}
         html = _TEMPLATES.get_template(f"{name}.html").render(**known, **said)
         return HTMLResponse(html, code, headers=_PAGE_HEADERS)
 
     for name, (template, asks, under) in _SHOWN.items():
         page(name, template, asks, under=under)
-    _add_login(router, door, shown)
+    _add_login(router, auth, shown)
     _add_files(
         router, {path.name: path.read_bytes() for path in (_PAGES / "static").iterdir() if path.suffix in _MEDIA_TYPES}
     )
@@ -250,10 +250,10 @@ def _asked(path: str, query: Mapping[str, str]) -> tuple[str, dict[str, str]]:
     return "/".join(map(filled, place.split("/"))), {name: filled(value) for name, _, value in asked}
 
 
-def _add_login(router: APIRouter, door: http.AdminToken, shown: Callable[..., HTMLResponse]) -> None:
+def _add_login(router: APIRouter, auth: http.AdminToken, shown: Callable[..., HTMLResponse]) -> None:
     @router.get(http.LOGIN_PATH)
     async def login(request: Request) -> Response:
-        if door.session_of(request):
+        if auth.session_of(request):
             return RedirectResponse("/", status.HTTP_303_SEE_OTHER)
         return shown(request, "login", wanted=request.query_params.get("next", ""), is_wrong=False)
 
@@ -261,18 +261,18 @@ def _add_login(router: APIRouter, door: http.AdminToken, shown: Callable[..., HT
     async def sign_in(request: Request) -> Response:
         said = {name: values[0] for name, values in parse_qs((await request.body()).decode(errors="replace")).items()}
         wanted = said.get("next", "")
-        if not door.is_right(said.get("token", "").strip()):
+        if not auth.is_right(said.get("token", "").strip()):
             return shown(request, "login", status.HTTP_403_FORBIDDEN, wanted=wanted, is_wrong=True)
         # An address that begins with two slashes is somebody else's.
         is_ours = wanted.startswith("/") and not wanted.startswith(("//", "/\\"))
         answer = RedirectResponse(wanted if is_ours else "/", status.HTTP_303_SEE_OTHER)
         is_secure = request.url.scheme == "https"
         answer.set_cookie(
-            http.cookie_name(request), door.new_session(), SIGN_IN_S, httponly=True, samesite="strict", secure=is_secure
+            http.cookie_name(request), auth.new_session(), SIGN_IN_S, httponly=True, samesite="strict", secure=is_secure
         )
         return answer
 
-    @router.post("/logout", dependencies=[Depends(door.require)])
+    @router.post("/logout", dependencies=[Depends(auth.require)])
     async def sign_out(request: Request) -> Response:
         answer = Response(status_code=status.HTTP_204_NO_CONTENT)
         answer.delete_cookie(http.cookie_name(request), httponly=True, samesite="strict")
@@ -341,7 +341,7 @@ class Parts:
 
 def create_app(parts: Parts, token: str) -> FastAPI:
     """Build the whole application. Raises `ConfigError` for an empty token."""
-    door = http.AdminToken(token, parts.clock)
+    auth = http.AdminToken(token, parts.clock)
     answer = http.clean_json(parts.scrubber)
     app = FastAPI(
         title="Trivet",
@@ -354,15 +354,15 @@ def create_app(parts: Parts, token: str) -> FastAPI:
         responses={422: {"model": http.Malformed}, **http.refusals(408, 413, 421)},
     )
     app.add_middleware(UnversionedPaths)
-    app.add_middleware(Guard, hosts=parts.hosts, body_bytes_max=ADMIN_BODY_BYTES_MAX, check=door.require_before_body)
+    app.add_middleware(Guard, hosts=parts.hosts, body_bytes_max=ADMIN_BODY_BYTES_MAX, check=auth.require_before_body)
     http.refuse_in(app, answer)
     health = Health(
         parts.store, parts.figures, parts.scrubber, parts.clock, parts.channels, parts.version, parts.settings
     )
     app.include_router(readiness_routes(health))
     for router in (overview_routes(health), *_for_operators(parts)):
-        app.include_router(router, dependencies=[Depends(door.require), _TOKEN], responses=http.refusals(401, 503))
-    app.include_router(site(app, door, token, parts.clock))
+        app.include_router(router, dependencies=[Depends(auth.require), _TOKEN], responses=http.refusals(401, 503))
+    app.include_router(site(app, auth, token, parts.clock))
     return app
 
 

@@ -54,7 +54,7 @@ class SessionView(ApiView):
     id: str
     key: KeyText = Field(description="The session key, such as `telegram:123456789`.")
     owner: KeyText = Field(description="The person, or the shared place, that the key belongs to.")
-    name: str = Field(description="What the person calls himself; empty where it is not known.")
+    name: str = Field(description="The person's own name; empty where it is not known.")
     title: str
     channel: str = Field(description="The platform, or `subagent:<type>` for the session of a sub-agent.")
     status: str = Field(description="`active` or `closed`.")
@@ -293,9 +293,9 @@ class BoardRevision(BaseModel):
     revision: int
 
 
-def task_views(tasks: Iterable[SubTask], *, beside: Sequence[SubTask], now_ms: int) -> list[TaskView]:
-    """Convert tasks to the form that the API shows. `beside` are all that may work for them."""
-    live = Counter(task.parent_task_id for task in beside if not task.state.is_over)
+def task_views(tasks: Iterable[SubTask], *, others: Sequence[SubTask], now_ms: int) -> list[TaskView]:
+    """Convert tasks to the form that the API shows. `others` are all that may work for them."""
+    live = Counter(task.parent_task_id for task in others if not task.state.is_over)
     return [TaskView.of(task, **_worked_out(task, live_below=live[task.id], now_ms=now_ms)) for task in tasks]
 
 
@@ -338,7 +338,7 @@ class SessionTree(SessionView):
 
 def nested(family: Sequence[Session], tasks: Sequence[SubTask], *, now_ms: int) -> SessionTree:
     """Build one nested value from a family, which `TaskStore.tree` gives root first."""
-    by_session = {view.session_id: view for view in task_views(tasks, beside=tasks, now_ms=now_ms)}
+    by_session = {view.session_id: view for view in task_views(tasks, others=tasks, now_ms=now_ms)}
     nodes: dict[str, SessionTree] = {}
     for session in family:
         above = nodes.get(session.parent_session_id or "")

@@ -76,7 +76,7 @@ def pair(
 
 @lists(app)
 def list_access(config: ConfigOption = None, as_json: JsonOption = False) -> None:
-    """Show what was decided about people and places, beside what the configuration says."""
+    """Show what was decided about people and places, besides what the configuration says."""
     _run(config, _documented if as_json else _list)
 
 
@@ -175,7 +175,7 @@ def limits(
     reset: Annotated[bool, typer.Option("--reset", help="Take back what was decided before.")] = False,
     config: ConfigOption = None,
 ) -> None:
-    """Show or change what limits a person or a role, beside what the configuration says. What is not named stays as it
+    """Show or change what limits a person or a role, besides what the configuration says. What is not named stays as it
     is."""
     said = {"tokens": tokens, "usd": usd, "turns": turns, "rate": rate}
     words = [word for name, number in said.items() if number is not None for word in (name, number)]

@@ -197,7 +197,7 @@ def list_dead(config: ConfigOption = None, as_json: JsonOption = False) -> None:
 
 @dead.command("retry")
 def retry_dead(entry: EntryArgument, config: ConfigOption = None) -> None:
-    """Put a message back on its lane, behind what waits there."""
+    """Put a message back on its lane, after what waits there."""
     asyncio.run(_settle(loaded_and_warned(config).settings, entry, is_retried=True))
     say(f"{entry} waits for an answer again.")
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 FIRST_DELAY_S: Final = 0.2  # a crash by chance costs the users almost nothing
 DELAY_MAX_S: Final = 30.0  # a role that cannot live still finds its cure within half a minute
-STEADY_AFTER_S: Final = 60.0  # whoever lived this long did not die of its start
+STEADY_AFTER_S: Final = 60.0  # a process that lived this long did not die of its start
 _JITTER: Final = 0.5  # several roles that lost the same server do not come back in step
 
 

@@ -2,8 +2,8 @@
 
 A database without a schema is given today's, whole: SQLite by `sqlite.sql`, PostgreSQL from `tables.py`. Steps are for
 those that have an earlier one. They go forward only and run in one transaction: all of them or none. Several processes
-may call `migrate` at once: on PostgreSQL an advisory lock, on SQLite the write lock makes them queue, and whoever comes
-later finds nothing to do."""
+may call `migrate` at once: on PostgreSQL an advisory lock, on SQLite the write lock makes them queue, and one that
+comes later finds nothing to do."""
 
 from __future__ import annotations
 
