@@ -15,7 +15,6 @@ from pathlib import Path
 from platform import python_version, system
 from typing import Final
 
-from agent.concurrency import BackgroundTasks, Wakeup, alongside, run_aside
 from agent.engine import AfterTurn, Engine
 from agent.features import sessions
 from agent.features.access import AdminNotices, People, access_commands, showing_access
@@ -32,7 +31,6 @@ from agent.features.schedules.service import Scheduler, ScheduleService, remind_
 from agent.features.titles import Titler
 from agent.features.usage import Allowances, Meter, limits_command, queue_command, usage_commands
 from agent.features.voice import Voice
-from agent.limits import LAST_WORDS_S
 from agent.model_clients import ModelClients, gallery_of, model_clients
 from agent.models.catalog import ModelEndpoint
 from agent.models.client import ModelClient
@@ -44,7 +42,7 @@ from agent.prompts.workspace import WorkspaceFiles
 from agent.runtime.claude import ClaudeEngine, is_claude
 from agent.runtime.commit import Commits, count_turn, look_for_ends, naming_people, trace_turn
 from agent.runtime.compaction import Compactor, Summarizer
-from agent.runtime.control import ApprovalDecisions, ButtonPresses, ControlService, answering_commands
+from agent.runtime.control import ApprovalDecisions, ButtonPresses, ControlService, answering_commands, run_in_own_loop
 from agent.runtime.relay import FileServer, Relay
 from agent.runtime.run import LaneRunner, RunPorts
 from agent.runtime.steps import Steps
@@ -83,7 +81,7 @@ from gateway.scrub import Scrubber
 from gateway.scrub.vault import seal_of
 from gateway.store import Store, open_store
 from gateway.store.foreign import ForeignDatabases
-from gateway.tasks import RetryPolicy, retry_until_available
+from gateway.tasks import BackgroundTasks, RetryPolicy, Wakeup, alongside, retry_until_available
 from gateway.telemetry.logs import send_lines
 from gateway.telemetry.metrics import HOOK_FAILURES
 from gateway.telemetry.spans import open_spans
@@ -162,26 +160,24 @@ async def assembled(
         planning = parts.planning(delegation.delegate)
         planners = () if delegation.is_off else (plan_tool(planning, scrubber),)
         tools.add((*delegation.tools, *planners), absent=delegation.absent)
-        background = BackgroundTasks()
         if clients.warm_up is not None:
-            parts.beside.start(clients.warm_up())
+            parts.background.start(clients.warm_up())
         yield Worker(
             worker_id=worker_id,
             bus=bus,
-            answering=parts.answering(parts.turns(tools, planning), background),
+            answering=parts.answering(parts.turns(tools, planning)),
             dead_letters=DeadLetters(bus.lanes, bus.deliveries, store, scrubber, clock, parts.events),
-            background=background,
+            background=parts.background,
             concurrency=services.settings.agent.concurrency,
             grace_s=grace_s,
-            beside=(
+            loops=(
                 parts.firing.serve,
                 parts.waking.watch,
                 partial(clients.client.health.report_forever, bus.operator),
-                *delegation.beside,
+                *delegation.loops,
             ),
             lasting=delegation.lasting,
         )
-        await parts.beside.finish(timeout_s=LAST_WORDS_S)
         await clients.client.health.report(bus.operator)
 
 
@@ -217,28 +213,28 @@ class _Parts(AgentServices):
         self._skills = SkillLayers(settings.data_dir, scrubber)
         self._own = WorkspaceFiles(settings.data_dir / WORKSPACE, scrubber)
         self._workspaces = Workspaces(settings.data_dir / WORKSPACES, disk=_disk_limits(settings.limits.disk))
-        self.beside = BackgroundTasks()
+        self.background = BackgroundTasks()
         self._approvals = ChatApprovals(
             bus.questions,
             bus.deliveries,
             store,
             scrubber,
             clock,
-            self.beside,
+            self.background,
             ttl_s=settings.tools.approval_ttl_s,
             admins=settings.access.admins,
             events=self.events,
         )
-        later, bell = settings.schedules, Wakeup()
+        later, wakeup = settings.schedules, Wakeup()
         self._schedules = ScheduleService(
-            store.schedules, scrubber, clock, default_zone=later.time_zone, ring=bell.ring
+            store.schedules, scrubber, clock, default_zone=later.time_zone, ring=wakeup.ring
         )
         self.firing = Scheduler(
-            store.schedules, bus.intake, self.people, bell, scrubber, clock, has_heartbeat=later.heartbeat_minutes > 0
+            store.schedules, bus.intake, self.people, wakeup, scrubber, clock, has_heartbeat=later.heartbeat_minutes > 0
         )
         self._ends = Wakeup()
         self._status = StatusLines(
-            store, bus.deliveries, scrubber, clock, self.beside, is_on=settings.subagents.status_lines
+            store, bus.deliveries, scrubber, clock, self.background, is_on=settings.subagents.status_lines
         )
         self.waking = SessionWaker(
             store, bus.intake, self.people, self._ends, scrubber, clock, ended=self._status.ended
@@ -308,7 +304,7 @@ class _Parts(AgentServices):
         )
         return AttachmentIntake(receiving, self.models, store)
 
-    def answering(self, turns: TurnRunner, background: BackgroundTasks) -> LaneRunner:
+    def answering(self, turns: TurnRunner) -> LaneRunner:
         """Build the runner that takes a claimed lane to a committed answer."""
         return LaneRunner(
             RunPorts(self.bus.lanes, self.bus.deliveries, self.store, self.people, self.clock),
@@ -324,7 +320,7 @@ class _Parts(AgentServices):
                 is_for_all=self.settings.agent.titles,
             ),
             scrubber=self.scrubber,
-            background=background,
+            background=self.background,
             idle_hours=self.settings.session.idle_hours,
             is_steered=self.settings.queue.mode is QueueMode.STEER,
             afterwards=self._afterwards(),
@@ -495,7 +491,7 @@ async def serve(settings: Settings, scrubber: Scrubber, stopping: asyncio.Event)
         worker_id = bus.names.named(f"{socket.gethostname()}:{os.getpid()}:{clock.code(6)}")
         worker = await stack.enter_async_context(assembled(worker_id, services, clients, spans))
         async with asyncio.TaskGroup() as group:
-            beside = [
+            loops = [
                 group.create_task(
                     Relay(worker_id, bus.deliveries, store, clock, spans, clients.client.health.tally).relay_receipts()
                 ),
@@ -504,12 +500,14 @@ async def serve(settings: Settings, scrubber: Scrubber, stopping: asyncio.Event)
                 group.create_task(services.build_notices().watch()),
                 group.create_task(note_queue(bus.operator)),
                 group.create_task(send_lines(bus.operator)),
-                group.create_task(run_aside(partial(_serve_control, worker_id, settings, clients, scrubber, clock))),
+                group.create_task(
+                    run_in_own_loop(partial(_serve_control, worker_id, settings, clients, scrubber, clock))
+                ),
             ]
             end_loading()
             report_ready()
             await worker.serve(stopping)
-            for task in beside:
+            for task in loops:
                 task.cancel()
 
 

@@ -188,9 +188,9 @@ class ChannelSupervisor:
             tasks.append(asyncio.create_task(self._keep(runtimes[-1]), name=f"line-{name}"))
         end_loading()
         async with self._called(hooks):
-            beside = (asyncio.create_task(_report_when_connected(runtimes)), asyncio.create_task(self._report_counts()))
+            loops = (asyncio.create_task(_report_when_connected(runtimes)), asyncio.create_task(self._report_counts()))
             await self._stopping.wait()
-            for each in beside:
+            for each in loops:
                 each.cancel()
             await asyncio.gather(*(runtime.stop(grace_s=STOP_GRACE_S) for runtime in runtimes))
         for task in tasks:

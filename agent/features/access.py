@@ -13,6 +13,7 @@ from agent.features.commands import CommandRequest, CommandRow, Meant, Offer, of
 from agent.limits import LOOK_HOLDS_S, LOOKS_KEPT, MODEL_NOTICE_EVERY_S
 from agent.tools.questions import plain_name
 from gateway.access import AccessService
+from gateway.bounded_dict import BoundedDict
 from gateway.bus.access import Access
 from gateway.bus.deliveries import Deliveries
 from gateway.bus.operator import Operator
@@ -48,7 +49,7 @@ from gateway.limits import PAIRING_TTL_S, PROJECTION_LOOK_S
 from gateway.scrub import Scrubber
 from gateway.store import Store
 from gateway.store.access import AccessStore
-from gateway.tasks import BoundedDict, retry_until_available
+from gateway.tasks import retry_until_available
 from gateway.webhooks import NOBODY_TOLD, WebhookEvents
 
 # Who is asking, and where, as the policy of the tools and the commands see it.

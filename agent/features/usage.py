@@ -10,7 +10,6 @@ from typing import Final, Protocol
 
 import structlog
 
-from agent.concurrency import BackgroundTasks
 from agent.features.access import ROLE_NAMES, People, declined_text
 from agent.features.commands import CommandRequest, CommandRow
 from agent.limits import WARNED_PERCENT
@@ -29,7 +28,7 @@ from gateway.contracts.ports import Clock, QueueFigures
 from gateway.contracts.sessions import GrantRole, UsagePurpose
 from gateway.i18n import Words, sentence
 from gateway.store.usage import SpendingStore, UsageStore
-from gateway.tasks import retry_until_available
+from gateway.tasks import BackgroundTasks, retry_until_available
 
 # What people read about what they spend: that a limit is reached, that little is left, sums. Pure.
 

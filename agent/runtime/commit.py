@@ -16,6 +16,7 @@ from agent.features.titles import nameable, title_reply
 from agent.features.usage import spent_sentence
 from agent.limits import NAMES_KNOWN_MAX
 from agent.texts import CUT_NOTE, STOPPED_NOTE, YIELDED_WORD, failure_sentence, removed_note, unchecked_notes
+from gateway.bounded_dict import BoundedDict
 from gateway.bus.operator import Operator
 from gateway.config.features import WebhookEvent
 from gateway.contracts.errors import BudgetSpent, BusError
@@ -27,7 +28,6 @@ from gateway.contracts.subagents import Barrier
 from gateway.i18n import words_for
 from gateway.limits import REPLY_CHARS_MAX
 from gateway.scrub import Scrubber
-from gateway.tasks import BoundedDict
 from gateway.telemetry.metrics import ANSWER_SECONDS, QUEUE_SECONDS, TURNS, Tally
 from gateway.telemetry.spans import turn_spans
 from gateway.webhooks import WebhookEvents

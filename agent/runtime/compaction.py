@@ -24,13 +24,13 @@ from agent.models.transcript import PromptBudget
 from agent.prompts.library import PROMPTS
 from agent.runtime import compaction_plan
 from agent.tokens import estimate_tokens
+from gateway.bounded_dict import BoundedDict
 from gateway.contracts.errors import BudgetSpent, ContextTooLong, ModelError
 from gateway.contracts.messages import CleanText
 from gateway.contracts.ports import Clock
 from gateway.contracts.sessions import Entry, EntryKind, Role, Session, UsagePurpose
 from gateway.scrub import Scrubber
 from gateway.store import Store
-from gateway.tasks import BoundedDict
 
 
 class NoSummary(Exception):

@@ -7,12 +7,15 @@ does not end it in time (it is paused, cut off, or its event loop is stuck) lose
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import Future
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import structlog
+import uvloop
 
 from agent.features.access import People, words_of_author
 from agent.features.commands import CommandRequest, CommandRow
@@ -403,3 +406,33 @@ def answering_commands() -> tuple[CommandRow, ...]:
         return asked.words.say(NOT_OPEN_WORD)
 
     return (CommandRow("approve", too_late), CommandRow("deny", too_late))
+
+
+# Work that must not wait for the event loop: on a thread, with an event loop of its own.
+
+
+_Place = tuple[asyncio.AbstractEventLoop, asyncio.Task[None]]
+
+
+async def run_in_own_loop(serve: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run `serve()` alongside this event loop, however busy it is. Cancelling this cancels it there and waits for
+    its end; what it raises, this raises. Nothing that belongs to this loop may be used in it."""
+    place: Future[_Place] = Future()
+    thread = asyncio.create_task(asyncio.to_thread(_in_a_loop, serve, place))
+    try:
+        await asyncio.shield(thread)
+    except asyncio.CancelledError:
+        loop, serving = await asyncio.wrap_future(place)
+        with contextlib.suppress(RuntimeError):  # the loop has ended by itself
+            loop.call_soon_threadsafe(serving.cancel)
+        await asyncio.wait({thread})
+        raise
+
+
+def _in_a_loop(serve: Callable[[], Coroutine[Any, Any, None]], place: Future[_Place]) -> None:
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        loop = runner.get_loop()
+        serving = loop.create_task(serve())
+        place.set_result((loop, serving))
+        with contextlib.suppress(asyncio.CancelledError):
+            loop.run_until_complete(serving)

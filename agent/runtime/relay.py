@@ -61,7 +61,7 @@ class Relay:
 
     async def write_receipts(self) -> int:
         """Move waiting receipts from the bus to SQL, those of a quarter of a second together; how many there were.
-        Until SQL has them the bus keeps them for whoever comes after us."""
+        Until SQL has them the bus keeps them for the next process."""
         # The bus gives each out once: those that SQL did not take stay here for the next try.
         if not self._unwritten:
             await self._gather()

@@ -12,7 +12,6 @@ from typing import Any, Final
 import structlog
 
 from agent import limits
-from agent.concurrency import BackgroundTasks
 from agent.engine import AfterTurn, Batch, Finished, Joined, Turn, reply_id_of
 from agent.features.access import People
 from agent.features.titles import Titler, nameable
@@ -31,7 +30,7 @@ from gateway.contracts.sessions import UNTITLED, Committed, TurnCommit, TurnStar
 from gateway.limits import RETRY_DELAYS_S, TURN_MESSAGES_MAX
 from gateway.scrub import Scrubber
 from gateway.store import Store
-from gateway.tasks import RetryPolicy, retry_until_available
+from gateway.tasks import BackgroundTasks, RetryPolicy, retry_until_available
 
 
 def first_batch(messages: Sequence[InboundMessage]) -> tuple[InboundMessage, ...]:
@@ -154,7 +153,7 @@ class TurnRun:
         self._is_decided = False
         self._ended = asyncio.get_running_loop().create_future()
         self.has_called = asyncio.Event()  # a model or a tool; also once it is decided
-        self._beside: asyncio.Task[None] | None = None
+        self._naming: asyncio.Task[None] | None = None
         self._behind: list[InboundMessage] = []
         self._covered = len(claim.messages)
 
@@ -196,12 +195,12 @@ class TurnRun:
     def _end(self) -> None:
         if not self._ended.done():
             self._ended.set_result(None)
-        if self._beside is not None:
-            self._beside.cancel()
+        if self._naming is not None:
+            self._naming.cancel()
 
-    def beside(self, task: asyncio.Task[None]) -> None:
-        """Work of the turn that nobody waits for; it ends with the turn if that is cut short."""
-        self._beside = task
+    def note_naming(self, task: asyncio.Task[None]) -> None:
+        """Note the task that makes a title, for which nobody waits: it ends with the turn if that is cut short."""
+        self._naming = task
 
     async def permit(self) -> None:
         """Return when the turn may call a model or a tool; raise `CancelledError` when it has ended.
@@ -422,7 +421,7 @@ class LaneRunner:
             commit = self.commits.stopped(turn)
         elif run.cancelled is None:
             if not turn.batch.is_command and turn.session.title == UNTITLED:
-                run.beside(self.background.start(self._title_beside(run, turn)))
+                run.note_naming(self.background.start(self._title_alongside(run, turn)))
             commit = await run.decide(self.turns.take_turn(turn))
             if commit is not None and await self._are_all_blocked(turn):
                 commit = self.commits.stopped(turn)
@@ -479,7 +478,7 @@ class LaneRunner:
         for after in self.afterwards:
             await after(finished)
 
-    async def _title_beside(self, run: TurnRun, turn: Turn) -> None:
+    async def _title_alongside(self, run: TurnRun, turn: Turn) -> None:
         """Give a title while the turn waits for its model, or after it: it takes no time from the answer. The next turn
         may begin before that is done."""
         session, batch = turn.session, turn.batch

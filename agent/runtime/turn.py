@@ -11,7 +11,6 @@ from functools import partial, reduce
 from operator import and_
 from typing import Final
 
-from agent.concurrency import Deadline
 from agent.engine import Batch, Engine, FirstPrompt, Turn
 from agent.features.access import People
 from agent.features.attachments.inbox import UNSEEN, could_be_seen_by, files_of
@@ -39,6 +38,7 @@ from gateway.packages import HookPoint
 from gateway.plugins import NO_HOOKS, Clean, HookEvent, Hooks
 from gateway.scrub import Scrubber
 from gateway.store import Store
+from gateway.tasks import Deadline
 
 HOOK_POINTS: Final = (HookPoint.BEFORE_MODEL, HookPoint.AFTER_ANSWER)
 """The points at which plug-ins are asked in this process."""

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 import structlog
 
-from agent.concurrency import BackgroundTasks
 from agent.features.access import words_of_author
 from agent.limits import ACTIVITY_EVERY_S, ACTIVITY_FOR_S, CUT_GRACE_S, LAST_WORDS_S
 from agent.runtime.run import LaneRunner, TurnRun, show_ended
@@ -26,7 +25,7 @@ from gateway.contracts.ports import Cancel, Claim, Clock, DeadMessage
 from gateway.limits import CLAIM_LANES_MAX, LEASE_TTL_S, SHUTDOWN_GRACE_S, TURN_ATTEMPTS_MAX, TURN_MESSAGES_MAX
 from gateway.scrub import Scrubber
 from gateway.store import Store
-from gateway.tasks import retry_until_available
+from gateway.tasks import BackgroundTasks, retry_until_available
 from gateway.webhooks import WebhookEvents
 
 # A message that was given up still gets an answer, and its conversation a note.
@@ -93,7 +92,7 @@ class Worker:
 
     `background` holds the tasks that answering leaves running, and is finished here. `grace_s` is the time that running
     turns get to finish when the process stops, and so does the work that outlives turns: each of `lasting` returns when
-    that is done. `beside` runs for as long as the worker works."""
+    that is done. `loops` run for as long as the worker works."""
 
     _: KW_ONLY
     worker_id: str
@@ -103,7 +102,7 @@ class Worker:
     background: BackgroundTasks
     concurrency: int
     grace_s: float = SHUTDOWN_GRACE_S
-    beside: Sequence[Callable[[], Coroutine[Any, Any, None]]] = ()
+    loops: Sequence[Callable[[], Coroutine[Any, Any, None]]] = ()
     lasting: Sequence[Callable[[float], Coroutine[Any, Any, None]]] = ()
     _runs: dict[str, TurnRun] = field(init=False, default_factory=dict)
     _registering: asyncio.Task[None] | None = field(init=False, default=None)
@@ -123,7 +122,7 @@ class Worker:
             task.cancel()
 
     async def _work(self, stopped: asyncio.Task[Any], beat: Heartbeat) -> None:
-        keepers = (self._watch_cancels, self._show_activity, *self.beside)
+        keepers = (self._watch_cancels, self._show_activity, *self.loops)
         async with asyncio.TaskGroup() as group:
             keeping = [group.create_task(keep()) for keep in keepers]
             wait_s = 0.0

@@ -17,7 +17,6 @@ from weakref import WeakValueDictionary
 import structlog
 
 from agent import limits
-from agent.concurrency import BackgroundTasks, Slots, outside_deadlines
 from agent.models.selection import Models
 from agent.subagents.catalog import Catalog, SubType, child_context
 from agent.subagents.runs import Assignment, OrderRefused, RunRegistry, SubagentRun, SubOrder, TranscriptWriter
@@ -34,7 +33,7 @@ from gateway.scrub import Scrubber
 from gateway.scrub.raw_text import head
 from gateway.store import Store
 from gateway.store.subagents import TaskStore
-from gateway.tasks import RetryPolicy, retry_until_available
+from gateway.tasks import BackgroundTasks, RetryPolicy, Slots, outside_deadlines, retry_until_available
 from gateway.telemetry.spans import subagent_span
 
 _log = structlog.get_logger(__name__)

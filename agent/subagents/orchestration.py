@@ -17,7 +17,6 @@ from typing import Any, Final
 import structlog
 
 from agent import limits
-from agent.concurrency import Deadline, Slots
 from agent.features.access import People
 from agent.features.plans import PLAN, NoPlan
 from agent.limits import PLAN_TIMEOUT_S
@@ -50,6 +49,7 @@ from gateway.i18n import ENGLISH
 from gateway.i18n.reasons import SHORTFALLS, WORDINGS, in_words, instead_of, what_now
 from gateway.scrub import Scrubber
 from gateway.store import Store
+from gateway.tasks import Deadline, Slots
 
 _log = structlog.get_logger(__name__)
 
@@ -339,7 +339,7 @@ class Delegation:
 
     delegate: Delegate
     tools: tuple[Tool, ...] = ()
-    beside: tuple[Callable[[], Coroutine[Any, Any, None]], ...] = ()
+    loops: tuple[Callable[[], Coroutine[Any, Any, None]], ...] = ()
     lasting: tuple[Callable[[float], Coroutine[Any, Any, None]], ...] = ()
     absent: tuple[AbsentTool, ...] = ()
 
@@ -412,9 +412,9 @@ async def open_subagents(
 
     async with aclosing(agents):
         following = CatalogFollower(catalog, tools, asking)
-        beside = (registry.keep, partial(rights.enforce, registry), following.keep)
+        loops = (registry.keep, partial(rights.enforce, registry), following.keep)
         try:
-            yield Delegation(agents.delegate, await following.tools(), beside, (agents.finish,))
+            yield Delegation(agents.delegate, await following.tools(), loops, (agents.finish,))
         finally:
             finding.cancel()
             await asyncio.wait([finding])

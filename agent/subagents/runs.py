@@ -40,7 +40,7 @@ _NOTHING: Final = literal_text("")
 class SubOrder:
     """One sub-agent to be started. `label`: a few words for people ("" : made of the prompt); `limit_s`: its wall
     clock, None for the configured one (which is also the most it may be); `purpose`: what its model calls are charged
-    as; `form`: how its answer has to look, said behind what its type is told; `model`: one that
+    as; `form`: how its answer has to look, said after what its type is told; `model`: one that
     its caller may choose, or `CHEAP`, "" for that of its type."""
 
     sub_type: str
@@ -89,7 +89,7 @@ class TranscriptWriter:
         self._writing: asyncio.Task[None] | None = None
 
     def note(self, entry: Entry, *, usage: Sequence[Usage] = (), doing: Doing) -> None:
-        """Have this written behind what was noted before, and with it what the child does now."""
+        """Have this written after what was noted before, and with it what the child does now."""
         self._entries.append(replace(entry, seq=next(self._numbers)))
         self._usage += usage
         self._doing = doing

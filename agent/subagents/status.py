@@ -19,8 +19,8 @@ from typing import Final
 import structlog
 
 from agent import limits
-from agent.concurrency import BackgroundTasks, wait_at_most
 from agent.subagents.texts import StatusText, heading, heading_of, status_text
+from gateway.bounded_dict import BoundedDict
 from gateway.bus.deliveries import Deliveries
 from gateway.contracts.errors import BusUnavailable, StoreUnavailable
 from gateway.contracts.ids import ReplyAddress
@@ -30,7 +30,7 @@ from gateway.contracts.subagents import SubTask, TaskMode
 from gateway.i18n import words_for
 from gateway.scrub import Scrubber
 from gateway.store import Store
-from gateway.tasks import BoundedDict, RetryPolicy, retry_until_available
+from gateway.tasks import BackgroundTasks, RetryPolicy, retry_until_available, wait_at_most
 
 _log = structlog.get_logger(__name__)
 

@@ -16,7 +16,6 @@ from typing import Any, Final, Protocol
 import structlog
 
 from agent import limits
-from agent.concurrency import Deadline
 from agent.subagents import protocol
 from agent.subagents.sandbox import ChildSandbox, SandboxedProcess
 from agent.tools.exec.processes import footprint, reaped, run_to_end
@@ -30,6 +29,7 @@ from gateway.i18n.reasons import own_code_of
 from gateway.limits import SUBAGENT_KEPT_CHARS_MAX
 from gateway.scrub import Scrubber
 from gateway.scrub.raw_text import without_broken_start
+from gateway.tasks import Deadline
 
 _log = structlog.get_logger(__name__)
 

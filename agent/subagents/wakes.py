@@ -16,7 +16,6 @@ from typing import Final
 import structlog
 
 from agent import limits
-from agent.concurrency import Wakeup
 from agent.features.access import People
 from agent.prompts.library import PROMPTS
 from agent.subagents.texts import results_text
@@ -30,6 +29,7 @@ from gateway.limits import SUBTASKS_KEPT
 from gateway.scrub import Scrubber
 from gateway.store import Store
 from gateway.store.subagents import TaskStore
+from gateway.tasks import Wakeup
 
 _log = structlog.get_logger(__name__)
 
@@ -70,7 +70,7 @@ class LostJudge:
 
 @dataclass(eq=False, repr=False)
 class SessionWaker:
-    """The share of one process in waking sessions, and in finding the sub-agents that died with their process. `bell`
+    """The share of one process in waking sessions, and in finding the sub-agents that died with their process. `wakeup`
     is rung where a sub-agent of this process ends, or a turn that had some; `ended` is told of those that are found
     lost, and at the start of all that are over, because the process that saw their end may have died before it reported
     it."""
@@ -78,7 +78,7 @@ class SessionWaker:
     store: Store
     intake: Inbound
     people: People
-    bell: Wakeup
+    wakeup: Wakeup
     scrubber: Scrubber
     clock: Clock
     _: KW_ONLY
@@ -98,7 +98,7 @@ class SessionWaker:
                 await self.wake_due()
             except (BusError, StoreError) as error:
                 _log.warning("wakes.failed", reason=str(error))
-            await self.bell.wait(limits.WAKE_POLL_S)
+            await self.wakeup.wait(limits.WAKE_POLL_S)
 
     async def _tell_of_ends(self) -> None:
         for task in await self.store.tasks.newest(limit=2 * SUBTASKS_KEPT):

@@ -11,7 +11,6 @@ from typing import Final, Protocol
 
 import structlog
 
-from agent.concurrency import BackgroundTasks, while_asking
 from agent.limits import ADMINS_ASKED_MAX, ANSWER_LOOK_EVERY_S, QUESTION_CHARS_MAX, QUESTION_CODE_CHARS
 from agent.tools.questions import (
     ALWAYS_LABELS,
@@ -53,7 +52,7 @@ from gateway.i18n import Sentence, Words, words_for
 from gateway.limits import QUESTION_MARGIN_S
 from gateway.scrub import Scrubber
 from gateway.store import Store
-from gateway.tasks import retry_until_available
+from gateway.tasks import BackgroundTasks, retry_until_available, while_asking
 from gateway.webhooks import NOBODY_TOLD, WebhookEvents
 
 
@@ -133,7 +132,7 @@ class NobodyToAsk:
 def amendments(
     question: PutQuestion, ending: Callable[[Words], str], scrubber: Scrubber, clock: Clock
 ) -> tuple[Reply, ...]:
-    """Return one for each reply of the question, whoever settles it: its id is known from the reply's."""
+    """Return one for each reply of the question, however it is settled: its id is known from the reply's."""
     return tuple(
         replace(
             reply,
@@ -165,7 +164,7 @@ _VERDICTS: Final = {ControlKind.APPROVE: ApprovalOutcome.APPROVED, ControlKind.D
 @dataclass(eq=False, repr=False)
 class ChatApprovals:
     """`Approvals` over the bus. `ttl_s` is how long a question waits for its answer; `admins` are those of the
-    configuration, beside whom there are those who were made admins."""
+    configuration, besides whom there are those who were made admins."""
 
     questions: Questions
     deliveries: Deliveries

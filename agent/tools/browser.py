@@ -24,7 +24,6 @@ from urllib.parse import urlsplit
 import structlog
 
 from agent import limits
-from agent.concurrency import SharedThreads, alongside, wait_at_most
 from agent.models.requests import ToolSpec
 from agent.schema import object_schema
 from agent.tools.exec.processes import PROGRAM_PATH
@@ -37,6 +36,7 @@ from gateway.contracts.ids import SessionKey
 from gateway.contracts.ports import Clock
 from gateway.public_web import PublicConnector, Unreachable
 from gateway.scrub.raw_text import head
+from gateway.tasks import SharedThreads, alongside, wait_at_most
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, BrowserContext, Frame, Locator, Page

@@ -22,7 +22,6 @@ import structlog
 from jsonschema import Draft202012Validator, SchemaError
 
 from agent import limits
-from agent.concurrency import SharedThreads, alongside
 from agent.media import picture_in
 from agent.models.requests import ToolSpec
 from agent.tools.files.tools import put
@@ -36,6 +35,7 @@ from gateway.contracts.messages import clipped, each_text, joined, literal_text
 from gateway.contracts.ports import Clock
 from gateway.contracts.profiles import MCP_PREFIX
 from gateway.scrub import Scrubber
+from gateway.tasks import SharedThreads, alongside
 
 if TYPE_CHECKING:
     from mcp import Client

@@ -18,7 +18,6 @@ import structlog
 from jsonschema import Draft202012Validator
 from referencing import Registry
 
-from agent.concurrency import Deadline
 from agent.limits import FRAME_CHARS, NOTE_CHARS_MAX, PERMISSIONS_KEPT, TOOL_RESULT_CHARS_MAX, TOOLS_PARALLEL_MAX
 from agent.models.requests import RequestedCall, ToolSpec
 from agent.tokens import failure_note, readable
@@ -48,6 +47,7 @@ from gateway.contracts.sessions import GrantRole
 from gateway.i18n import words_for
 from gateway.scrub import Scrubber
 from gateway.scrub.known import WHOLE_TEXT
+from gateway.tasks import Deadline
 from gateway.telemetry.spans import OTHER, NoSpans, under
 
 # One call between the model that makes it and the tool that runs: checked, and timed.

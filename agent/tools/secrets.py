@@ -17,6 +17,7 @@ import structlog
 
 from agent.limits import LENT_KNOWN_S, LENT_LANES_MAX
 from agent.tools.tool import Tool, ToolContext
+from gateway.bounded_dict import BoundedDict
 from gateway.bus.files import Vault
 from gateway.contracts.errors import ToolError
 from gateway.contracts.ids import SessionKey
@@ -24,7 +25,6 @@ from gateway.contracts.messages import SecretName, SecretUse
 from gateway.contracts.ports import Clock
 from gateway.scrub.known import LIKENESS, without_injected
 from gateway.scrub.vault import Seal, Unreadable
-from gateway.tasks import BoundedDict
 
 if TYPE_CHECKING:
     from gateway.store.audit import SecretAudit

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 from jsonschema import SchemaError
 
-from agent.concurrency import SharedThreads, Slots, alongside
 from agent.limits import FILE_THREADS_MAX, FILE_THREADS_OWNER_MAX, QUERIES_MAX, QUERIES_OWNER_MAX
 from agent.models.requests import ToolSpec
 from agent.schema import object_schema, text_schema
@@ -42,6 +41,7 @@ from gateway.contracts.sessions import GrantRole
 from gateway.limits import FOREIGN_STATEMENT_CHARS_MAX
 from gateway.public_web import PublicConnector
 from gateway.scrub import Scrubber
+from gateway.tasks import SharedThreads, Slots, alongside
 
 if TYPE_CHECKING:
     from gateway.store.foreign import ForeignDatabases, Rows

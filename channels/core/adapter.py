@@ -28,6 +28,7 @@ from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import Choice, CleanText
 from gateway.contracts.ports import Clock, FetchedFile
 from gateway.i18n import Language, Words, sentence
+from gateway.tasks import BackgroundTasks
 
 log = logging.getLogger(__name__)
 
@@ -465,30 +466,25 @@ class AdapterTasks:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = BackgroundTasks()
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         """Run it in the background; when there are too many tasks, not at all."""
         if len(self._tasks) >= BACKGROUND_TASKS_MAX:
             work.close()
-            log.warning("%s: too many errands at once, one is left undone", self._name)
+            log.warning("%s: too many background tasks, one is not begun", self._name)
             return
-        task = asyncio.create_task(self._run(work), name=f"{self._name}-errand")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.start(self._run(work), name=f"{self._name}-background")
 
     async def end(self) -> None:
         """Cancel what runs."""
-        tasks = tuple(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._tasks.cancel()
 
     async def _run(self, work: Coroutine[Any, Any, None]) -> None:
         try:
             await work
         except Exception as error:  # noqa: BLE001 - named boundary, adapter callback: nobody waits for it
-            log.info("%s: an errand failed: %s", self._name, type(error).__name__)
+            log.info("%s: a background task failed: %s", self._name, type(error).__name__)
 
 
 class PlatformConnection(ABC):

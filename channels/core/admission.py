@@ -14,6 +14,7 @@ from typing import Final
 from channels.core import notices
 from channels.core.message import Addressing, Incoming
 from channels.core.sanitize import clean_name
+from gateway.bounded_dict import BoundedDict
 from gateway.bus.access import Access
 from gateway.bus.deliveries import Deliveries
 from gateway.bus.places import Places
@@ -26,7 +27,6 @@ from gateway.contracts.sessions import GrantRole
 from gateway.i18n import Words, words_for
 from gateway.limits import PAIRING_CODE_CHARS, PAIRING_PENDING_MAX, PAIRING_TTL_S, RATED_AUTHORS_MAX
 from gateway.scrub import Scrubber
-from gateway.tasks import BoundedDict
 
 log = logging.getLogger(__name__)
 
@@ -79,8 +79,8 @@ class AuthorRates:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """The judgement on a message, and the projection behind it; None where none was needed. `is_admin`: its author is
-    one."""
+    """The judgement on a message, and the projection that it rests on; None where none was needed. `is_admin`: its
+    author is one."""
 
     admittance: Admittance
     shown: ShownAccess | None

@@ -15,9 +15,10 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 from channels.core.adapter import IntakeOutcome, MessageHandler, QueueFull
 from channels.core.message import Incoming, Retraction
+from gateway.bounded_dict import BoundedDict
 from gateway.bus.inbound import Inbound
 from gateway.contracts.errors import BusUnavailable
-from gateway.tasks import Backoff, BoundedDict, first_to_end
+from gateway.tasks import Backoff, first_to_end, wait_at_most
 
 log = logging.getLogger(__name__)
 
@@ -431,9 +432,7 @@ class Listener(Generic[RawT]):
                 await self._read(room, backoff)
             else:
                 self._lag.clear()
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(self._wait_s(now_s)):
-                        await self._lag.wait()
+                await wait_at_most(self._lag, self._wait_s(now_s))
 
     def _wait_s(self, now_s: float) -> float | None:
         """Return how long until something is to be read, None when nothing is."""
@@ -539,9 +538,7 @@ class Listener(Generic[RawT]):
     async def _keep_cursors(self) -> None:
         """Write the cursors down, at once when a place is new, otherwise every few seconds."""
         while True:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(SAVE_EVERY_S):  # wait_for may swallow a cancellation before Python 3.12
-                    await self._met.wait()
+            await wait_at_most(self._met, SAVE_EVERY_S)
             self._met.clear()
             await self._save()
 

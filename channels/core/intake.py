@@ -23,6 +23,7 @@ from channels.core.message import Incoming, Retraction
 from channels.core.sanitize import OpenEndings, Sanitizer, fit
 from channels.core.secrets import SecretCapture
 from gateway import limits
+from gateway.bounded_dict import BoundedDict
 from gateway.bus.access import Access, Questions, Suggestions
 from gateway.bus.bus import RedisBus
 from gateway.bus.deliveries import Deliveries
@@ -44,7 +45,6 @@ from gateway.contracts.ports import Amendment, Clock, Verdict
 from gateway.packages import HookPoint
 from gateway.plugins import NO_HOOKS, HookEvent, Hooks
 from gateway.scrub import Scrubber
-from gateway.tasks import BoundedDict
 
 log = logging.getLogger(__name__)
 

@@ -16,12 +16,12 @@ from typing import Final
 from channels.core.adapter import ChannelAdapter, InboundHandler, IntakeOutcome, SupportsMoves
 from channels.core.admission import BotLoopGuard
 from channels.core.message import Incoming, RawQuote, Retraction
+from gateway.bounded_dict import BoundedDict
 from gateway.bus.inbound import Inbound
 from gateway.bus.places import Places
 from gateway.contracts.commands import Suggestion
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import CleanText
-from gateway.tasks import BoundedDict
 
 log = logging.getLogger(__name__)
 

@@ -27,6 +27,7 @@ from channels.core.notices import STOP
 from channels.core.places import AddressResolver
 from channels.core.rate_limit import Abandoned, BackoffTimer, DeliveryHealth, LaneLock, LaneLocks, Pacer, Urgency
 from channels.markdown.unfinished import as_if_closed
+from gateway.bounded_dict import BoundedDict
 from gateway.bus.deliveries import Deliveries
 from gateway.bus.places import Places
 from gateway.contracts import errors
@@ -35,7 +36,7 @@ from gateway.contracts.messages import Activity, Choice, CleanText, Draft, Previ
 from gateway.contracts.ports import Beginning, Clock, SentMessages
 from gateway.i18n import words_for
 from gateway.scrub import Scrubber
-from gateway.tasks import Backoff, BoundedDict, first_to_end, jittered
+from gateway.tasks import BackgroundTasks, Backoff, first_to_end, jittered
 
 log = logging.getLogger(__name__)
 
@@ -549,7 +550,7 @@ class AnswerStreams:
         self._shows = shows
         self._cleanup = PreviewCleanup(parts, self._is_coming)
         self._streams: dict[str, AnswerStream] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = BackgroundTasks()
         self._over: BoundedDict[str, bool] = BoundedDict(OVER_KEPT)
         """Replies that need no drafts any more, and whether they are there."""
 
@@ -558,9 +559,7 @@ class AnswerStreams:
         try:
             await first_to_end(self._follow(), self._cleanup.run())
         finally:
-            for task in self._tasks:
-                task.cancel()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await self._tasks.cancel()
 
     def heard(self, activity: Activity) -> None:
         """Note that a turn runs; or that it ended, and that there is no answer to come."""
@@ -589,8 +588,7 @@ class AnswerStreams:
         self._backoff.end()
         for stream in self._streams.values():
             stream.end()
-        if self._tasks:
-            await asyncio.wait(tuple(self._tasks), timeout=grace_s)
+        await self._tasks.settle(timeout_s=grace_s)
 
     # --- what grows
 
@@ -635,6 +633,4 @@ class AnswerStreams:
         return self._over.get(reply_id, False)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work, name=f"{self._name}-draft")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.start(work, name=f"{self._name}-draft")

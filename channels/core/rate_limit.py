@@ -20,7 +20,7 @@ from gateway.contracts.errors import AddressDead, AddressMoved, DeliveryError, O
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.ports import TokenWish
 from gateway.scrub import Scrubber
-from gateway.tasks import RetryPolicy, retry_until_available
+from gateway.tasks import RetryPolicy, retry_until_available, wait_at_most
 
 log = logging.getLogger(__name__)
 
@@ -174,7 +174,7 @@ class DeliveryHealth:
 BUS_RETRY_FIRST_S: Final = 0.2
 BUS_RETRY_CAP_S: Final = 5.0
 
-_POLICY: Final = RetryPolicy(pauses_s=(BUS_RETRY_FIRST_S, 0.4, 0.8, 1.6, 3.2, BUS_RETRY_CAP_S))
+_POLICY: Final = RetryPolicy(first_s=BUS_RETRY_FIRST_S, cap_s=BUS_RETRY_CAP_S)
 _T = TypeVar("_T")
 
 
@@ -205,14 +205,8 @@ class BackoffTimer:
         """Sleep unless the process stops first."""
         if delay_s <= 0:
             return
-        if self._stopping.is_set():
+        if self._stopping.is_set() or await wait_at_most(self._stopping, delay_s):
             raise Abandoned
-        try:
-            async with asyncio.timeout(delay_s):  # wait_for may swallow a cancellation before Python 3.12
-                await self._stopping.wait()
-        except TimeoutError:
-            return
-        raise Abandoned
 
     async def with_bus(self, call: Callable[[], Awaitable[_T]]) -> _T:
         """Make a call to the bus and wait for the bus as long as it takes: nothing may be sent that the ledger does not

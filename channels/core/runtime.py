@@ -22,6 +22,7 @@ from channels.core.places import AddressResolver, PlaceTrackingHandler
 from channels.core.preview import AnswerStreams, StreamingAdapter
 from channels.core.rate_limit import LaneLocks, Pacer, Urgency
 from channels.core.secrets import Deletions
+from gateway.bounded_dict import BoundedDict
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.deliveries import Deliveries
 from gateway.bus.embedded import embedded_url
@@ -33,7 +34,7 @@ from gateway.contracts.ports import Clock
 from gateway.limits import CHANNEL_REPORT_TTL_S
 from gateway.packages import HookPoint
 from gateway.plugins import HookEvent
-from gateway.tasks import Backoff, BoundedDict, first_to_end
+from gateway.tasks import Backoff, first_to_end
 
 log = logging.getLogger(__name__)
 

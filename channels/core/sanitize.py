@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Final, TypeAlias
 
 from channels.core.message import FileReference, Incoming
+from gateway.bounded_dict import BoundedDict
 from gateway.contracts.ids import SessionScope
 from gateway.contracts.messages import Attachment, CleanText, InboundMessage, Quote, clipped
 from gateway.contracts.ports import Clock
@@ -17,7 +18,6 @@ from gateway.limits import AUTHOR_NAME_CHARS_MAX, ENVELOPE_BYTES_MAX, INBOUND_CH
 from gateway.scrub import Scrubbed, Scrubber, removed_secrets
 from gateway.scrub.raw_text import head
 from gateway.scrub.scrubber import open_ending, scrub_after
-from gateway.tasks import BoundedDict
 
 _UNFIT: Final = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]+")
 """Ends of lines, what terminals obey, and marks that turn the direction of writing; some languages need the other

@@ -20,6 +20,7 @@ from channels.discord.errors import delivery_error
 from channels.discord.interactions import InteractionTokens, view_of
 from channels.discord.normalize import DiscordTarget, parse_target
 from channels.discord.render import DiscordChunk, DiscordFile, DiscordPart, file_part, render, under
+from gateway.bounded_dict import BoundedDict
 from gateway.config import Settings, table_of
 from gateway.contracts.commands import CommandSpec, Suggests, offered
 from gateway.contracts.errors import AddressDead, ConfigError, FileRefused, SendFailed, Untraceable
@@ -28,7 +29,6 @@ from gateway.contracts.messages import CleanText
 from gateway.contracts.ports import FetchedFile
 from gateway.contracts.sessions import GrantRole
 from gateway.i18n import Language, about_in, argument_in
-from gateway.tasks import BoundedDict
 
 # The application commands of a bot: what is to be registered, and whether what is registered says the same. Pure.
 

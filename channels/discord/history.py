@@ -20,8 +20,8 @@ from channels.discord import limits
 from channels.discord.client import GatewayClient
 from channels.discord.events import DIRECT, THREADS, lift
 from channels.discord.normalize import said
+from gateway.bounded_dict import BoundedDict
 from gateway.contracts.ports import Clock
-from gateway.tasks import BoundedDict
 
 log = logging.getLogger(__name__)
 

@@ -21,10 +21,10 @@ from channels.discord.interactions import ORIGINAL, InteractionTokens, change, h
 from channels.discord.normalize import DiscordTarget
 from channels.discord.render import DiscordChunk, DiscordFile, DiscordPart
 from channels.markdown.chunk import clipped
+from gateway.bounded_dict import BoundedDict
 from gateway.contracts.errors import SendFailed, Untraceable
 from gateway.contracts.messages import CleanText
 from gateway.contracts.ports import Clock
-from gateway.tasks import BoundedDict
 
 log = logging.getLogger(__name__)
 

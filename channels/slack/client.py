@@ -37,10 +37,11 @@ from channels.slack import limits
 from channels.slack.errors import asked_to_wait_s, or_rejected
 from channels.slack.normalize import SlackIdentity
 from channels.slack.render import Block
+from gateway.bounded_dict import BoundedDict
 from gateway.contracts.errors import CredentialsRejected
 from gateway.contracts.ports import Clock
 from gateway.limits import POLLER_LEASE_TTL_S
-from gateway.tasks import Backoff, BoundedDict, first_to_end
+from gateway.tasks import Backoff, first_to_end
 
 log = logging.getLogger(__name__)
 

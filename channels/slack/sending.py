@@ -34,10 +34,10 @@ from channels.slack.errors import (
 )
 from channels.slack.normalize import SlackIdentity, SlackTarget
 from channels.slack.render import SlackChunk, blocks_of, continuation, has_link, settled
+from gateway.bounded_dict import BoundedDict
 from gateway.bus.places import Places
 from gateway.contracts import errors
 from gateway.contracts.ports import Clock
-from gateway.tasks import BoundedDict
 
 log = logging.getLogger(__name__)
 

@@ -16,9 +16,9 @@ from slack_sdk.web.async_client import AsyncWebClient
 from channels.core.message import Migrated, Raw, mapping, text
 from channels.slack import limits
 from channels.slack.errors import api_word
+from gateway.bounded_dict import BoundedDict
 from gateway.bus.places import Places
 from gateway.contracts.ports import Clock
-from gateway.tasks import BoundedDict
 
 log = logging.getLogger(__name__)
 

@@ -33,7 +33,7 @@ from gateway.contracts.errors import BusUnavailable, CredentialsRejected
 from gateway.contracts.messages import CleanText, literal_text
 from gateway.contracts.ports import Clock, Position
 from gateway.limits import POLLER_LEASE_TTL_S
-from gateway.tasks import Backoff
+from gateway.tasks import Backoff, wait_at_most
 
 log = logging.getLogger(__name__)
 
@@ -396,9 +396,7 @@ class TelegramWebhook:
         """Rest until the next look, which comes sooner after a call with a wrong secret: that may be Telegram's. Since
         anybody may send one, it does not come at once."""
         await asyncio.sleep(limits.WEBHOOK_DOUBT_EVERY_S)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(longest_s - limits.WEBHOOK_DOUBT_EVERY_S):
-                await self._doubted.wait()
+        await wait_at_most(self._doubted, longest_s - limits.WEBHOOK_DOUBT_EVERY_S)
 
 
 _WEBHOOK: Final = "webhook"

@@ -11,6 +11,7 @@ from itertools import count, takewhile
 from secrets import token_hex
 from typing import Any, Final
 
+from gateway.bounded_dict import BoundedDict
 from gateway.bus.scripts import Command
 from gateway.bus.shards import Shard, Shards, bounded
 from gateway.contracts import access
@@ -29,7 +30,6 @@ from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, ControlRequest, InboundMessage, PutQuestion, QuestionState, Reply
 from gateway.contracts.sessions import Grant
 from gateway.limits import BUS_WAIT_MAX_S, PROJECTION_STAGED_S, SUGGESTIONS_TTL_S, VIEWS_KEPT
-from gateway.tasks import BoundedDict
 
 _CHUNK: Final = 1000  # fields per command of a projection
 _OPEN: Final = b"open"

@@ -112,8 +112,8 @@ class Inbound:
         """Put a control command on the control lane: accepted, a duplicate message id, or too fast for its author.
 
         STOP also cancels the running turn and drops what waits in the lane, in the same atomic step. The
-        messages of that turn are marked: whoever claims them after a death or a revoke does not run them. It is taken
-        at any rate where it finds what to stop, and some of what a person may give is kept for it."""
+        messages of that turn are marked: a worker that claims them after a death or a revoke does not run them. It is
+        taken at any rate where it finds what to stop, and some of what a person may give is kept for it."""
         message, shard = request.message, self._shards.of(request.message.key)
         asking = shard.call(
             "request_control",
@@ -146,7 +146,7 @@ class Inbound:
 
 _BATCH: Final = 16
 _WAIT_S: Final = 1.0  # also how often a dead worker's commands are looked for
-_POLICY: Final = RetryPolicy(pauses_s=(0.2,))
+_POLICY: Final = RetryPolicy(first_s=0.2, cap_s=0.2)
 
 
 class Control:

@@ -28,6 +28,7 @@ from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import InboundMessage, Reply
 from gateway.contracts.ports import Cancel, CancelKind, Claim, ClaimBatch, DeadMessage, Lease, Ownership
 from gateway.limits import ERROR_CHARS_MAX, NEWER_DELAY_S, RETRY_DELAYS_S, SHARD_PATIENCE_S
+from gateway.tasks import BackgroundTasks
 
 _ARRIVAL_DIGITS: Final = 13  # milliseconds in front of each envelope in a mailbox (enqueue.lua)
 _KINDS: Final = frozenset(CancelKind)
@@ -277,7 +278,7 @@ class Lanes:
         self._wakeups = shards.wakeups(lambda keys: keys.wake)
         self._promising: set[int] = set()  # shards whose token we took
         self._turn = random.randrange(len(shards))
-        self._late: set[asyncio.Task[None]] = set()
+        self._late = BackgroundTasks()
 
     # --- leases of workers
 
@@ -333,7 +334,7 @@ class Lanes:
             try:
                 return await asyncio.shield(claiming)
             except asyncio.CancelledError:
-                self._hand_back_later(0, claiming)
+                self._late.start(self._hand_back(0, claiming))
                 raise
         await self._wait_for_token(wait_s)
         hungry = self._in_turn()
@@ -431,8 +432,7 @@ class Lanes:
 
     async def close(self) -> None:
         """Let claims that are still on their way arrive, and hand them back."""
-        if self._late:
-            await asyncio.wait(self._late)
+        await self._late.settle()
 
     # --- claims over several shards
 
@@ -457,13 +457,13 @@ class Lanes:
             await asyncio.wait(asking.values(), timeout=SHARD_PATIENCE_S)
         except asyncio.CancelledError:
             for number, task in asking.items():
-                self._hand_back_later(number, task)
+                self._late.start(self._hand_back(number, task))
             raise
         batches: dict[int, ClaimBatch] = {}
         for number, task in asking.items():
             if not task.done():
                 self._shards.outages.note(number)
-                self._hand_back_later(number, task)
+                self._late.start(self._hand_back(number, task))
             elif (batch := task.result()) is not None:
                 batches[number] = batch
         return batches
@@ -491,11 +491,6 @@ class Lanes:
         if token is not None:
             self._promising.add(number)
         return token is not None
-
-    def _hand_back_later(self, number: int, claiming: _Claiming) -> None:
-        task = asyncio.create_task(self._hand_back(number, claiming))
-        self._late.add(task)
-        task.add_done_callback(self._late.discard)
 
     async def _hand_back(self, number: int, claiming: _Claiming) -> None:
         part = self._parts[number]

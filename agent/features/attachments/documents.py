@@ -18,7 +18,6 @@ from typing import Final
 import structlog
 
 from agent import limits
-from agent.concurrency import Slots, alongside
 from agent.features.attachments import reader
 from agent.features.attachments.inbox import LOCKED_DOCUMENT, NOBODY_READS_IT, TAKES_TOO_LONG, UNREADABLE, KeptFile
 from agent.media import text_in
@@ -27,6 +26,7 @@ from agent.tools.exec.processes import feed, run_to_end
 from gateway.contracts.errors import FileRefused
 from gateway.contracts.ids import SessionKey
 from gateway.scrub.raw_text import head
+from gateway.tasks import Slots, alongside
 
 _log = structlog.get_logger(__name__)
 _HTML: Final = frozenset({"text/html", "application/xhtml+xml"})

@@ -44,7 +44,7 @@ _HEAD: Final = (
 )
 _MORE: Final = "More facts are kept than are listed. `recall` searches them: try it before you ask or guess."
 _SPEAKERS: Final = {Role.USER: "the user", Role.ASSISTANT: "you", Role.TOOL: "a tool"}
-_BEFORE: Final = 3  # parts of a cut line: one before the place that matters, the rest behind it
+_BEFORE: Final = 3  # parts of a cut line: one before the place that matters, the rest after it
 
 
 def recollection_block(

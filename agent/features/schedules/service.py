@@ -12,7 +12,6 @@ from zoneinfo import ZoneInfo
 import structlog
 
 from agent import limits
-from agent.concurrency import Wakeup
 from agent.features.access import People
 from agent.features.commands import CommandReply, CommandRequest, CommandRow
 from agent.features.schedules import recurrence, texts
@@ -32,6 +31,7 @@ from gateway.contracts.sessions import GrantRole, Schedule, ScheduleKind
 from gateway.i18n import ENGLISH
 from gateway.scrub import Scrubber
 from gateway.store.schedules import ScheduleStore
+from gateway.tasks import Wakeup
 
 
 @dataclass(frozen=True, slots=True)
@@ -386,7 +386,7 @@ class Scheduler:
     book: ScheduleStore
     intake: Inbound
     people: People
-    bell: Wakeup
+    wakeup: Wakeup
     scrubber: Scrubber
     clock: Clock
     _: KW_ONLY
@@ -403,7 +403,7 @@ class Scheduler:
             except (BusError, StoreError) as error:
                 _log.warning("schedules.failed", reason=str(error))
                 wait_s = _RETRY_S
-            await self.bell.wait(wait_s)
+            await self.wakeup.wait(wait_s)
 
     async def fire_due(self) -> int:
         """Fire what is due now; return how many schedules were claimed."""

@@ -5,7 +5,7 @@
 
 ISO dates and cron expressions are read, too. A text that is not understood is `Unclear` with a reason, never a guess:
 each part of a time may be there once, and words that would change its meaning ("except", "9:30 or 10") are refused.
-Whoever speaks another language tells the model, which fills the tool's `when` in English."""
+People who speak another language tell the model, which fills the tool's `when` in English."""
 
 from __future__ import annotations
 

@@ -19,12 +19,12 @@ from typing import Final, Self
 import structlog
 
 from agent import limits
-from agent.concurrency import alongside
 from agent.tools.exec import processes
 from agent.tools.exec.restrictions import filter_for_commands, is_machine_known
 from agent.tools.files.paths import MOUNT, SKILLS_MOUNT
 from agent.tools.files.quota import QUOTA, DiskUsage, Share, at_least, complaint, usage
 from gateway.scrub.raw_text import without_broken_end, without_broken_start
+from gateway.tasks import alongside
 
 # What a program prints, kept from both ends while it runs: memory stays bounded however much comes. Pure.
 

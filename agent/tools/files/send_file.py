@@ -12,7 +12,6 @@ import unicodedata
 from collections.abc import Mapping
 from typing import Any, Final
 
-from agent.concurrency import SharedThreads
 from agent.limits import FILE_CAPTION_CHARS_MAX, FILE_NAME_BYTES_MAX, FILE_NAME_CHARS_MAX, SENT_FILE_BYTES_MAX
 from agent.models.requests import ToolSpec
 from agent.schema import object_schema
@@ -26,6 +25,7 @@ from gateway.limits import SCRUBBED_FILE_BYTES_MAX
 from gateway.scrub import Scrubber
 from gateway.scrub.raw_text import is_text
 from gateway.scrub.scrubber import without_secrets
+from gateway.tasks import SharedThreads
 
 OCTETS: Final = "application/octet-stream"
 _PLAIN: Final = "text/plain"

@@ -57,13 +57,13 @@ class MatrixAdapter:
     def account(self) -> str:
         return f"{self.name}:{key_part(self._me.user_id)}"
 
-    async def run(self, door: InboundHandler) -> None:
+    async def run(self, handler: InboundHandler) -> None:
         async with aiohttp.ClientSession(headers=self._headers) as self._session:
             backoff = Backoff(0.2, 30.0)
             try:
                 while True:
                     try:
-                        await self._listen(door, backoff)
+                        await self._listen(handler, backoff)
                     except CredentialsRejected:
                         raise
                     except (DeliveryError, BusUnavailable) as error:
@@ -106,7 +106,7 @@ class MatrixAdapter:
         path = f"/rooms/{quote(target.room_id)}/typing/{quote(self._me.user_id)}"
         await self._call("PUT", path, {"typing": bool(status), "timeout": 30_000}, target)
 
-    async def _listen(self, door: InboundHandler, backoff: Backoff) -> None:
+    async def _listen(self, handler: InboundHandler, backoff: Backoff) -> None:
         self._me = MatrixIdentity(text((await self._call("GET", "/account/whoami")).get("user_id")))
         self._ready.set()
         since = await self._positions.position(self.account)
@@ -115,18 +115,18 @@ class MatrixAdapter:
             query = {"timeout": str(int(wait_s * 1000)), "since": since or ""}
             answer = await self._call("GET", "/sync", query=query, within_s=wait_s + 10.0)
             for room_id, room in mapping(mapping(answer.get("rooms")).get("join")).items():
-                await self._hand_in(room_id, mapping(room), door)
+                await self._hand_in(room_id, mapping(room), handler)
             since = text(answer.get("next_batch"))
             await self._positions.set_position(self.account, since)
             self.state = CONNECTED
             backoff.reset()
 
-    async def _hand_in(self, room_id: str, room: Raw, door: InboundHandler) -> None:
+    async def _hand_in(self, room_id: str, room: Raw, handler: InboundHandler) -> None:
         is_private = integer(mapping(room.get("summary")).get("m.joined_member_count")) == 2
         for event in mappings(mapping(room.get("timeline")).get("events")):
             incoming = normalize(event, room_id, self._me, is_private=is_private)
             if isinstance(incoming, Incoming):
-                await door.accept(incoming)
+                await handler.accept(incoming)
 
     async def _call(
         self,

@@ -37,7 +37,7 @@ from gateway.process import INHERITED, MIGRATE, end_loading, guard_streams, repo
 from gateway.scrub import Scrubber
 from gateway.scrub.vault import scrubber_of
 from gateway.store import Store, open_store
-from gateway.tasks import RetryPolicy, retry_until_available
+from gateway.tasks import RetryPolicy, retry_until_available, wait_at_most
 from gateway.telemetry.logs import configure_logs, send_lines
 from gateway.upgrade import bring_up_to_date
 
@@ -107,7 +107,7 @@ async def serve(
             )
             app = ActivityWatch(create_app(parts, admin_token(settings)))
             async with asyncio.TaskGroup() as group:
-                beside = [
+                loops = [
                     group.create_task(
                         take_replies(bus.deliveries, consumer=bus.names.named(clock.new_id()), clock=clock)
                     ),
@@ -120,7 +120,7 @@ async def serve(
                         await stopping.wait()
                     else:
                         await _until_idle(app, service, stopping, idle_s)
-                for task in beside:
+                for task in loops:
                     task.cancel()
 
 
@@ -158,16 +158,10 @@ async def _until_idle(app: ActivityWatch, service: HttpService, stopping: asynci
     """Wait until nobody has asked for `idle_s` and nobody is connected; then accept nobody any more, and serve who came
     in that moment. Who comes now waits at the listener for the next process."""
     while not stopping.is_set() and (app.idle_s < idle_s or service.has_callers):
-        await _pause(stopping, max(idle_s - app.idle_s, _LOOK_EVERY_S))
+        await wait_at_most(stopping, max(idle_s - app.idle_s, _LOOK_EVERY_S))
     service.stop_listening()
     while not stopping.is_set() and service.has_callers:
-        await _pause(stopping, _LOOK_EVERY_S)
-
-
-async def _pause(stopping: asyncio.Event, pause_s: float) -> None:
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(pause_s):
-            await stopping.wait()
+        await wait_at_most(stopping, _LOOK_EVERY_S)
 
 
 async def _bus(settings: Settings, store: Store) -> RedisBus:

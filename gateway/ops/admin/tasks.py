@@ -23,6 +23,7 @@ from gateway.contracts.subagents import TaskState
 from gateway.ops.admin import views
 from gateway.ops.admin.http import Limit, found, refusals
 from gateway.store.subagents import TaskStore
+from gateway.tasks import wait_at_most
 
 # Tells listeners when the task board has changed. One question to SQL answers them all, while there are any.
 #
@@ -86,19 +87,12 @@ class BoardFeed:
     async def _look(self) -> None:
         """Look for changes until told to stop, or nobody is left, or SQL is away: then the listeners come again."""
         try:
-            while not await self._is_stopping():
+            while not await wait_at_most(self._stopping, self._look_every_s):
                 self._see(await self._book.revision())
         except StoreError as error:
             _log.warning("the board cannot be read", reason=str(error))
         finally:
             self._wake()
-
-    async def _is_stopping(self) -> bool:
-        try:
-            async with asyncio.timeout(self._look_every_s):
-                return await self._stopping.wait()
-        except TimeoutError:
-            return False
 
     def _see(self, revision: int) -> None:
         if revision != self._revision:
@@ -136,7 +130,7 @@ def tasks(book: TaskStore, feed: BoardFeed, clock: Clock) -> APIRouter:
             and type in {None, task.sub_type}
             and session in {None, task.session_id, task.parent_session_id}
         ]
-        return views.task_views(shown[:limit], beside=newest, now_ms=clock.now_ms())
+        return views.task_views(shown[:limit], others=newest, now_ms=clock.now_ms())
 
     @router.get("/types")
     async def types() -> list[views.TypeRecordView]:
