@@ -9,7 +9,7 @@ from typing import Final
 
 import structlog
 
-from agent.features.commands import CommandRequest, CommandRow, Meant, Offer, offering
+from agent.features.commands import Addressee, CommandRequest, CommandRow, Offer, with_buttons
 from agent.limits import LOOK_HOLDS_S, LOOKS_KEPT, MODEL_NOTICE_EVERY_S
 from agent.tools.questions import plain_name
 from gateway.access import AccessService
@@ -534,8 +534,8 @@ class AdminNotices:
             created_at_ms=self.clock.now_ms(),
             language=words.language.value,
         )
-        meant = Meant(admin, is_private=True, group=notice)
-        offered, buttons = offering(reply, offers, meant, self.scrubber.scrub, self.clock, ttl_s=PAIRING_TTL_S)
+        addressee = Addressee(admin, is_private=True, group=notice)
+        offered, buttons = with_buttons(reply, offers, addressee, self.scrubber.scrub, self.clock, ttl_s=PAIRING_TTL_S)
         if await self.store.buttons.offer(offered, buttons):
             await self.deliveries.publish([offered])
 

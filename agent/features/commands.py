@@ -38,7 +38,7 @@ class Offer:
 
 
 @dataclass(frozen=True, slots=True)
-class Meant:
+class Addressee:
     """The person (an owner key) and the place of buttons. Only one button of a `group` can be pressed; empty:
     the group is the reply."""
 
@@ -49,28 +49,34 @@ class Meant:
     group: str = ""
 
     @classmethod
-    def for_author(cls, message: InboundMessage) -> Meant:
+    def for_author(cls, message: InboundMessage) -> Addressee:
         """Allow the buttons to the author of the message, where it was written."""
         return cls(message.author, message.is_private, message.place, message.realm)
 
 
-def offering(
-    reply: Reply, offers: Sequence[Offer], meant: Meant, clean: Clean, clock: Clock, *, ttl_s: int = BUTTON_TTL_S
+def with_buttons(
+    reply: Reply,
+    offers: Sequence[Offer],
+    addressee: Addressee,
+    clean: Clean,
+    clock: Clock,
+    *,
+    ttl_s: int = BUTTON_TTL_S,
 ) -> tuple[Reply, tuple[Button, ...]]:
     """Add the buttons to the reply, and return with it the rows to be committed with it."""
     buttons = tuple(
         Button(
             token=_token(clean, clock),
-            group=meant.group or reply.id,
+            group=addressee.group or reply.id,
             reply_id=reply.id,
             label=clipped(clean(" ".join(offer.label.split())), BUTTON_LABEL_CHARS_MAX),
             command=clean(offer.command),
-            meant_for=meant.person,
+            meant_for=addressee.person,
             key=reply.key,
             address=reply.address,
-            is_private=meant.is_private,
-            place=meant.place,
-            realm=meant.realm,
+            is_private=addressee.is_private,
+            place=addressee.place,
+            realm=addressee.realm,
             expires_at_ms=reply.created_at_ms + ttl_s * 1000,
         )
         for offer in offers[:BUTTONS_MAX]

@@ -11,7 +11,7 @@ from functools import partial
 import structlog
 
 from agent.engine import AfterTurn, Finished, Turn, newest_of, reply_id_of
-from agent.features.commands import CommandReply, Meant, Offer, offering, retry_offers
+from agent.features.commands import Addressee, CommandReply, Offer, retry_offers, with_buttons
 from agent.features.titles import nameable, title_reply
 from agent.features.usage import spent_sentence
 from agent.limits import NAMES_KNOWN_MAX
@@ -169,8 +169,8 @@ class Commits:
     ) -> TurnCommit:
         buttons: tuple[Button, ...] = ()
         if reply is not None and offers:
-            meant, clean = Meant.for_author(newest_of(turn.answered)), partial(self._clean, turn)
-            reply, buttons = offering(reply, offers, meant, clean, self._clock)
+            addressee, clean = Addressee.for_author(newest_of(turn.answered)), partial(self._clean, turn)
+            reply, buttons = with_buttons(reply, offers, addressee, clean, self._clock)
         return TurnCommit(
             turn_id=turn.batch.turn_id,
             session_id=turn.session.id,

@@ -2,7 +2,8 @@
 
 Each process keeps its counts in memory and adds them to those on the bus every few seconds, so that no message pays
 for them and one /metrics tells of all processes. On the bus a count is a field of one hash: the metric, its labels,
-and for a duration the bucket it fell into (`le`) or the sum in milliseconds."""
+and for a duration the bucket it fell into (`le`) or the sum in milliseconds. A new metric is a row of `COUNTS`; what
+bus and SQL know without being told is measured in `gateway.ops.admin.health`."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import inspect, text
 from sqlalchemy.engine import make_url
 
-from agent.features.commands import Meant, Offer, offering
+from agent.features.commands import Addressee, Offer, with_buttons
 from gateway.clock import SystemClock
 from gateway.contracts.access import LinkOffer
 from gateway.contracts.errors import Fenced, StoreError
@@ -181,7 +181,9 @@ async def test_who_never_had_a_turn_leaves_no_trace_either(store: Store, key: Se
     reply = Reply(
         f"control:{key}", "", key, ReplyAddress("telegram", CANARY, "{}"), CleanText("nothing"), ReplyKind.NOTICE, 1
     )
-    _, buttons = offering(reply, [Offer("Again", "/retry")], Meant(ANN, is_private=True), CleanText, SystemClock())
+    _, buttons = with_buttons(
+        reply, [Offer("Again", "/retry")], Addressee(ANN, is_private=True), CleanText, SystemClock()
+    )
     await store.buttons.offer(reply, buttons)
     await store.outbox.record_receipts([ended(f"notice:{key}", DeliveryState.SENT, key=key)])
     assert CANARY in await everything(store)

@@ -124,7 +124,7 @@ async def _spend(client: PlainClient, meter: Meter, owner: SessionKey, turn_id: 
 
 
 class _ForGuests:
-    """`agent.features.usage.Terms` where everybody is a guest."""
+    """`agent.features.usage.DailyTerms` where everybody is a guest."""
 
     def __init__(self, limits: LimitSettings) -> None:
         self._limits = limits

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent.features.commands import Meant, Offer, offering
+from agent.features.commands import Addressee, Offer, with_buttons
 from channels.slack.normalize import spelled_out
 from gateway.clock import SystemClock
 from gateway.contracts.commands import COMMANDS, Command, CommandSpec, find_command
@@ -94,7 +94,7 @@ def test_a_token_of_a_button_is_none_that_looks_like_a_secret() -> None:
     key, unlucky, token = SessionKey("telegram", "1"), "SCWP67DENYZKKXKVWM9BRYQKJKD", "HM7CWD2KXT5RBN9QGE4VYJ3SZAF"
     reply = Reply("r", "t", key, ReplyAddress("telegram", "1", "{}"), CleanText("Well?"), ReplyKind.ANSWER, 1)
     clean = Scrubber().scrub
-    offered, (button,) = offering(reply, [Offer("Yes", "/yes")], Meant(key, True), clean, Codes(unlucky, token))
+    offered, (button,) = with_buttons(reply, [Offer("Yes", "/yes")], Addressee(key, True), clean, Codes(unlucky, token))
     assert offered.choices[0].command == f"/press {button.token}" == f"/press {token}"
 
 
@@ -102,5 +102,5 @@ def test_a_rule_that_redacts_every_token_costs_the_button_and_no_more() -> None:
     key = SessionKey("telegram", "1")
     reply = Reply("r", "t", key, ReplyAddress("telegram", "1", "{}"), CleanText("Well?"), ReplyKind.ANSWER, 1)
     offers, nothing = [Offer("Yes", "/yes")], CleanText("[redacted]")
-    offered, _ = offering(reply, offers, Meant(key, True), lambda _: nothing, SystemClock())
+    offered, _ = with_buttons(reply, offers, Addressee(key, True), lambda _: nothing, SystemClock())
     assert [choice.command for choice in offered.choices] == ["/press [redacted]"]

@@ -152,7 +152,7 @@ def _by_channel(family: GaugeMetricFamily | CounterMetricFamily, values: Mapping
 _CHANNEL: Final = ("channel",)
 
 
-# The counts of `tally.py`, and which models do not answer.
+# The counts of `gateway.telemetry.metrics`, and which models do not answer.
 
 
 _UNUSABLE: Final = "trivet_model_unusable"
