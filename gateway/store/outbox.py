@@ -121,17 +121,9 @@ def notice(connection: engine.Connection, reply_id: str) -> tuple[SessionKey, me
         return SessionKey.parse(row.key), to_progress(row)
     if row := connection.execute(_RECEIPT, {"reply": reply_id}).one_or_none():
         # A row of `deliveries` alone: nobody wrote down when the reply was made.
-        return SessionKey.parse(row.key), messages.DeliveryProgress(
-            reply_id=row.reply_id,
-            turn_id="",
-            channel=row.channel,
-            created_at_ms=0,
-            state=messages.DeliveryState(row.state),
-            chunks_sent=len(json.loads(row.platform_ids)),
-            chunks=row.chunks,
-            attempts=row.attempts,
-            reason=messages.CleanText(row.reason),
-            updated_at_ms=row.updated_at_ms,
+        sent = len(json.loads(row.platform_ids))
+        return SessionKey.parse(row.key), engine.value_of(
+            messages.DeliveryProgress, row, turn_id="", created_at_ms=0, chunks_sent=sent
         )
     return None
 
@@ -147,10 +139,7 @@ _put_file: Final = engine.insert_new(reply_files)
 
 def put_files(connection: engine.Connection, key: SessionKey, contents: Sequence[FileContent]) -> None:
     """Keep the bytes; what is known keeps its row, as its reply does."""
-    rows = [
-        {"reply_id": each.reply_id, "position": each.position, "key": str(key), "content": each.content}
-        for each in contents
-    ]
+    rows = [engine.row_of(reply_files, each, key=str(key)) for each in contents]
     if rows:
         connection.execute(_put_file(connection), rows)
 

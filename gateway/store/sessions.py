@@ -28,7 +28,7 @@ from gateway.contracts.sessions import (
     Usage,
 )
 from gateway.store import passages
-from gateway.store.engine import Aggregate, Connection, Values, like, read, reading, value_of, write
+from gateway.store.engine import Aggregate, Connection, Values, like, read, reading, row_of, value_of, write
 from gateway.store.tables import entries, lanes, sessions, usage
 
 
@@ -319,21 +319,11 @@ def to_session(row: Row[Any], *, current_id: str | None, language: str) -> Sessi
     return value_of(Session, row, number=row.number or 0, is_current=row.id == current_id, language=language)
 
 
-def from_usage(usage: Usage, *, session_id: str, turn_id: str, now_ms: int) -> Values:
+def from_usage(call: Usage, *, session_id: str, turn_id: str, now_ms: int) -> Values:
     """Make a row of `usage`; the turn and the time stand in for those the value does not name."""
-    return {
-        "session_id": session_id,
-        "key": str(usage.key),
-        "owner": str(usage.key.owner),
-        "purpose": usage.purpose.value,
-        "model": usage.model,
-        "prompt_tokens": usage.prompt_tokens,
-        "completion_tokens": usage.completion_tokens,
-        "cached_tokens": usage.cached_tokens,
-        "cost_usd": usage.cost_usd,
-        "turn_id": usage.turn_id or turn_id,
-        "created_at_ms": usage.created_at_ms or now_ms,
-    }
+    turn_id, at_ms = call.turn_id or turn_id, call.created_at_ms or now_ms
+    owner = str(call.key.owner)
+    return row_of(usage, call, session_id=session_id, owner=owner, turn_id=turn_id, created_at_ms=at_ms)
 
 
 class SessionStore(Aggregate):
