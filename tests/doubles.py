@@ -400,7 +400,7 @@ class MemoryBus(Access, Deliveries, Files, Inbound, Places, Questions, Suggestio
         self._check()
         self.graves.pop(place, None)
 
-    async def doubt(self, account: str) -> None:
+    async def mark_unsure(self, account: str) -> None:
         self._check()
         self.doubted.add(account)
 

@@ -252,7 +252,7 @@ class DeliveryEntry:
         self._is_read = True
 
     def forget(self) -> None:
-        """Know nothing of the row any more: the next beginning reads it anew."""
+        """Forget the row: the next beginning reads it anew."""
         self.record = DeliveryRecord(self.reply.id, DeliveryState.PENDING, published_at_ms=self.record.published_at_ms)
         self._is_read, self._adopted = False, None
 

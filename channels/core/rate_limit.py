@@ -160,7 +160,7 @@ class DeliveryHealth:
                     log.error("%s: %d places refused us lately, so sends pause", adapter.name, met)
                     await self._pause(address, REFUSED_PAUSE_S, is_global=True)
             case OutcomeUnknown() if isinstance(adapter, SupportsPlaceholders):
-                await with_bus(lambda: places.doubt(adapter.account))
+                await with_bus(lambda: places.mark_unsure(adapter.account))
             case _:
                 pass
 

@@ -285,7 +285,7 @@ def _filling(key: str, texts: Mapping[str, str]) -> list[Command]:
 
 
 def _text(rule: access.PlaceRule) -> str:
-    """As much of a rule as intake has to know."""
+    """Return as much of a rule as intake has to know."""
     said = {"audience": rule.audience, "lets_guests": rule.lets_guests, "roles": rule.roles}
     return json.dumps({name: word for name, word in said.items() if word is not None}, separators=(",", ":"))
 
@@ -300,7 +300,7 @@ def _limits(text: bytes) -> LimitRule:
 
 
 def _rule(text: bytes) -> access.PlaceRule:
-    """A word that this release does not know closes the place."""
+    """Read a rule. A word that this release does not know closes the place."""
     said: Mapping[str, Any] = json.loads(text)
     audience = said.get("audience")
     known = access.Audience(audience) if audience in set(access.Audience) else access.Audience.NOBODY

@@ -65,7 +65,8 @@ def slot_of(shard: int) -> int:
 
 
 def owners_in(rows: Sequence[Any], shards: int, asked: ServerNode) -> Mapping[int, ServerNode]:
-    """Shard -> owner, from the answer to CLUSTER SLOTS. A node that does not know its own name is the one asked."""
+    """Return shard -> owner, from the answer to CLUSTER SLOTS. A node that does not know its own name is the one
+    asked."""
     owners: dict[int, ServerNode] = {}
     for first, last, primary, *_ in rows:
         host = primary[0].decode() if primary[0] else asked.host
@@ -95,7 +96,7 @@ class Cluster:
 
     @property
     def known(self) -> tuple[ServerNode, ...]:
-        """The owners we have heard of, and the nodes of the URL, in any order."""
+        """Return the owners we have heard of, and the nodes of the URL, in any order."""
         nodes = list({*self._owners.values(), *self._server.address.nodes})
         random.shuffle(nodes)
         return tuple(nodes)
@@ -218,7 +219,7 @@ class NodeResolver:
 
 
 def client_of_owner(server: Server, nodes: Sequence[ServerNode], shard: int) -> BlockingRedis:
-    """For a thread of its own: the client of the shard's owner now, as the first of `nodes` to answer says.
+    """Return, for a thread of its own, the client of the shard's owner now, as the first of `nodes` to answer says.
 
     Raises what redis raises."""
     for node in nodes:
@@ -266,7 +267,7 @@ class Refused(BusError):
 
 
 def _unwrapped(error: Exception) -> Exception:
-    """redis-py hides what a server on a unix socket refused us for in a plain `ConnectionError`."""
+    """Unwrap an error: redis-py hides what a server on a unix socket refused us for in a plain `ConnectionError`."""
     cause = error.__cause__
     return cause if type(error) is ConnectionError and isinstance(cause, RedisError) else error
 

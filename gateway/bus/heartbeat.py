@@ -77,7 +77,7 @@ class Heartbeat:
 
     @property
     def lease_end_s(self) -> float:
-        """The monotonic time up to which nobody can have taken our lanes; 0 once the lease is known to be lost.
+        """Return the monotonic time up to which nobody can have taken our lanes; 0 once the lease is known to be lost.
 
         Whatever ends before it was done by the only owner. A process that was paused finds it in the past. A shard in
         which the worker has no lane does not count; without any lane it is the longest lease."""
@@ -100,7 +100,8 @@ class Heartbeat:
             await asyncio.wait(self._returning.values())
 
     def _lose(self, shard: Shard) -> None:
-        """The shard reaped us, or forgot us in a failover: what we run there is somebody else's by now."""
+        """Begin anew in a shard that reaped us, or forgot us in a failover: what we run there is somebody else's by
+        now."""
         if shard.number in self._returning:
             return
         for lane in self.lanes.held(shard, self.worker):
@@ -154,7 +155,7 @@ class _ShardBeat:
         self._ticker = loop.call_later(_TICK_EVERY_S, self._tick, loop)
 
     def _beat_on(self, loop: asyncio.AbstractEventLoop) -> None:
-        """The thread: beat, reap, tell the loop; an outage of Redis is waited out."""
+        """Run the thread: beat, reap, tell the loop; an outage of Redis is waited out."""
         client: Redis | None = None
         while not self._stop.wait(self.times.every_s):
             if time.monotonic() - self._ticked_at > self.times.loop_dead_after_s:

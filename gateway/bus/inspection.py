@@ -26,8 +26,8 @@ _UNKNOWN: Final = ""  # managed servers often refuse CONFIG GET
 
 
 async def check_server(client: Redis, where: str, *, shards: int, installation: str | None) -> str:
-    """The installation that the bus belongs to; raises as `settle_installation` does, and `ConfigError` for a server
-    too old, or laid out for another number of shards."""
+    """Return the installation that the bus belongs to; raises as `settle_installation` does, and `ConfigError` for a
+    server too old, or laid out for another number of shards."""
     version = str((await client.info("server")).get("redis_version", "0"))
     if tuple(int(part) for part in version.split(".")[:2]) < OLDEST_SERVER:
         raise ConfigError(f"Redis at {where} is version {version}; Trivet needs Redis 6.2 or newer, or Valkey")
@@ -36,7 +36,7 @@ async def check_server(client: Redis, where: str, *, shards: int, installation: 
 
 
 async def check_layout(client: Redis, where: str, *, shards: int) -> None:
-    """The first Trivet on a server writes how keys are laid out; one with another layout is refused."""
+    """Check how keys are laid out, which the first Trivet on a server writes; another layout is refused."""
     meta = ShardKeys(0).meta
     wanted = {"shards": shards, "layout": LAYOUT_VERSION}
     for field, number in wanted.items():
@@ -50,8 +50,8 @@ async def check_layout(client: Redis, where: str, *, shards: int) -> None:
 
 
 async def settle_installation(client: Redis, where: str, wanted: str | None) -> str:
-    """The installation that the bus belongs to. The first that has a database tells it (`wanted`); those without one
-    take what the bus says, and wait until it does.
+    """Return the installation that the bus belongs to. The first that has a database tells it (`wanted`); those without
+    one take what the bus says, and wait until it does.
 
     Raises `ConfigError` when it belongs to another, `BusUnavailable` when nobody has told it INSTALLATION_WAIT_S later.
     """

@@ -146,9 +146,9 @@ class ShardKeys:
         return self._bucket(f"{account}:{bucket}")
 
     # --- places
-    grave = Keys("dead:", "string", _EXPIRES, "places", "why a place takes nothing any more")
+    dead_place = Keys("dead:", "string", _EXPIRES, "places", "why a place takes nothing any more")
     refusals = Keys("ref:", "string", _EXPIRES, "places", "refusals an account met, per REFUSALS_WINDOW_S")
-    doubt = Keys("doubt:", "string", _EXPIRES, "places", "there while an account sends carefully, DOUBT_TTL_S")
+    unsure = Keys("doubt:", "string", _EXPIRES, "places", "there while an account sends carefully, UNSURE_TTL_S")
     sent_ids = Keys(
         "sent:", "zset", _EXPIRES, "places", "messages of ours in a place, newest SENT_IDS_MAX, by time in ms"
     )
@@ -225,7 +225,7 @@ class InstallationNames:
     installation: str
 
     def named(self, name: str) -> str:
-        """`name` as that of this installation: a worker, a holder of leases."""
+        """Return `name` as that of this installation: a worker, a holder of leases."""
         return f"{self.installation}:{name}"
 
     # --- consumer groups
@@ -255,7 +255,7 @@ _TAGGED: Final = re.compile(r"\{q\d+\}:(.+)", re.DOTALL)
 
 
 def kind_of(key: str) -> KeyKind | None:
-    """The row that describes a key found in the server, None for a key nobody declared."""
+    """Return the row that describes a key found in the server, None for a key nobody declared."""
     match = _TAGGED.fullmatch(key)
     if match is None:
         return None

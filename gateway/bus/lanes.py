@@ -44,7 +44,8 @@ class _Holding:
     cancelled: CancelKind | None = None
 
     def takes(self, kind: CancelKind) -> bool:
-        """True when this cancel is news: a stop after a restart is, a second one or a restart after a stop is not."""
+        """Tell whether this cancel is news: a stop after a restart is, a second one or a restart after a stop is
+        not."""
         is_news = self.cancelled is None or (self.cancelled is CancelKind.RESTART and kind is CancelKind.STOP)
         if is_news:
             self.cancelled = kind
@@ -60,7 +61,7 @@ class Holdings:
         self._early: dict[str, set[str]] = {}
 
     def forget(self, worker: str) -> None:
-        """The worker begins anew or leaves."""
+        """Forget all, because the worker begins anew or leaves."""
         self._held = {place: holding for place, holding in self._held.items() if place[0] != worker}
         self._known_fence.pop(worker, None)
         self._early.pop(worker, None)
@@ -71,7 +72,7 @@ class Holdings:
         self._known_fence[worker] = max(fence, self.known_fence(worker))
 
     def drop(self, worker: str, lane: str, fence: int) -> None:
-        """A lease ended, by commit, by retry or by being fenced."""
+        """Note that a lease ended, by commit, by retry or by being fenced."""
         holding = self._held.get((worker, lane))
         if holding is not None and holding.fence == fence:
             del self._held[worker, lane]
@@ -90,13 +91,13 @@ class Holdings:
         return holding.messages if holding is not None and holding.fence == fence else None
 
     def grow(self, worker: str, lane: str, fence: int, messages: int) -> None:
-        """The lease, if it is not over by now, took more messages in."""
+        """Note that the lease, if it is not over by now, took more messages in."""
         holding = self._held.get((worker, lane))
         if holding is not None and holding.fence == fence:
             holding.messages += messages
 
     def cancelled(self, worker: str, cancels: Iterable[str]) -> tuple[Cancel, ...]:
-        """The running turns that are meant by `cancels` (kind, lane and fence), each once per kind.
+        """Return the running turns that are meant by `cancels` (kind, lane and fence), each once per kind.
 
         A cancel may overtake the answer of the claim it belongs to: it is kept for the next call."""
         meant: list[Cancel] = []
@@ -126,7 +127,7 @@ class Leases:
         self._heard: dict[str, tuple[bytes, ...]] = {}
 
     def end_s(self, worker: str) -> float:
-        """The monotonic time up to which nobody can have taken the worker's lanes; 0 without a lease."""
+        """Return the monotonic time up to which nobody can have taken the worker's lanes; 0 without a lease."""
         return self._ends_s.get(worker, 0.0)
 
     async def register(self, worker: str, *, lease_ttl_s: float) -> None:
@@ -141,7 +142,7 @@ class Leases:
         self._ends_s[worker] = end_s
 
     def beat_call(self, worker: str, *, lease_ttl_s: float) -> ScriptCall:
-        """The next beat: it also says which cancels the last one brought."""
+        """Return the next beat: it also says which cancels the last one brought."""
         keys = (self._shard.keys.workers, self._shard.keys.cancels(worker))
         return self._shard.call("beat", keys, (worker, _ms(lease_ttl_s), *self._heard.get(worker, ())))
 
@@ -150,7 +151,7 @@ class Leases:
         self._ends_s[worker] = 0.0 if answer == -1 else end_s
 
     def heard(self, worker: str, answer: Any) -> tuple[Cancel, ...] | None:
-        """The turns to cancel by the raw answer of a beat, None if it says that the lease was lost."""
+        """Return the turns to cancel by the raw answer of a beat, None if it says that the lease was lost."""
         if answer == -1:
             return None
         self._heard[worker] = tuple(answer)
@@ -243,7 +244,7 @@ class _ShardLanes:
         return DeadMessage(entry.decode(), message)
 
     async def _readable(self, worker: str, row: Sequence[Any], access: ShownAccess) -> Claim | None:
-        """The claim up to the first message that we cannot read, or None if that is the first of all: then the
+        """Return the claim up to the first message that we cannot read, or None if that is the first of all: then the
         lane waits, as after a failed run, or for a worker of the newer release that wrote the message."""
         handle, fence, attempts, stopped, rows = row
         key, lease = SessionKey.parse(handle.decode().partition(HANDLE_SEPARATOR)[0]), Lease(worker, fence)
@@ -263,7 +264,7 @@ class _ShardLanes:
         return None
 
     async def _settle(self, worker: str) -> None:
-        """Runs whose end Redis did not answer: if it did not arrive, the lane is still ours and goes back."""
+        """Settle runs whose end Redis did not answer: if it did not arrive, the lane is still ours and goes back."""
         for claim in [claim for claim in self._unsettled if claim.lease.worker == worker]:
             await self.shard.run_script("restart", arguments=_proof(claim))
             self._unsettled.remove(claim)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 
 from gateway.bus.shards import Shard, Shards
-from gateway.limits import DOUBT_TTL_S, ERROR_CHARS_MAX, NAMER_TTL_S
+from gateway.limits import ERROR_CHARS_MAX, NAMER_TTL_S, UNSURE_TTL_S
 
 
 class Places:
@@ -24,27 +24,27 @@ class Places:
     async def mark_dead(self, account: str, place: str, *, reason: str) -> int:
         """Remember that a place takes nothing any more; how many refusals the account met lately."""
         shard = self._shard_of(account)
-        keys = (shard.keys.grave(place), shard.keys.refusals(account))
-        return int(await shard.run_script("bury_place", keys, (reason[:ERROR_CHARS_MAX] or "refused",)))
+        keys = (shard.keys.dead_place(place), shard.keys.refusals(account))
+        return int(await shard.run_script("mark_dead", keys, (reason[:ERROR_CHARS_MAX] or "refused",)))
 
     async def mark_alive(self, place: str) -> None:
-        """Somebody spoke there: it may be written to again."""
+        """Forget that a place takes nothing: somebody spoke there, and it may be written to again."""
         shard = self._shard_of(place)
-        await shard.line.call("DEL", shard.keys.grave(place))
+        await shard.line.call("DEL", shard.keys.dead_place(place))
 
-    async def doubt(self, account: str) -> None:
-        """A send had an unknown outcome: for DOUBT_TTL_S every process sends more carefully."""
+    async def mark_unsure(self, account: str) -> None:
+        """Have every process send more carefully for UNSURE_TTL_S, after a send of unknown outcome."""
         shard = self._shard_of(account)
-        await shard.line.call("SET", shard.keys.doubt(account), "1", "EX", DOUBT_TTL_S)
+        await shard.line.call("SET", shard.keys.unsure(account), "1", "EX", UNSURE_TTL_S)
 
     async def sent_lately(self, place: str) -> frozenset[str]:
-        """Every message of ours in a place that was noted within SENT_IDS_TTL_S, the newest SENT_IDS_MAX."""
+        """Return our messages in a place that were noted within SENT_IDS_TTL_S, the newest SENT_IDS_MAX."""
         shard = self._shard_of(place)
         ids = await shard.line.call("ZRANGE", shard.keys.sent_ids(place), 0, -1)
         return frozenset(message_id.decode() for message_id in ids)
 
     async def note_move(self, channel: str, old: str, new: str) -> None:
-        """A chat has another id from now on, for ever."""
+        """Note, for ever, that a chat has another id from now on."""
         shard = self._shard_of(channel)
         keys = (shard.keys.newest_ids(channel), shard.keys.first_ids(channel))
         await shard.run_script("note_move", keys, (old, new))
@@ -65,12 +65,12 @@ class Places:
         ]
 
     async def first_ids(self, channel: str, chats: Sequence[str]) -> Sequence[str]:
-        """The id under which each of these chats was known at first: session keys keep it."""
+        """Return the id under which each of these chats was known at first: session keys keep it."""
         shard = self._shard_of(channel)
         return await _other_ids(shard, shard.keys.first_ids(channel), chats)
 
     async def moved(self, channel: str) -> Mapping[str, str]:
-        """Every other id that a chat of this channel has had since its first, and that first one."""
+        """Return every other id that a chat of this channel has had since its first, and that first one."""
         shard = self._shard_of(channel)
         found = await shard.line.call("HGETALL", shard.keys.first_ids(channel))
         return {other.decode(): first.decode() for other, first in found.items()}
@@ -81,13 +81,13 @@ class Places:
         await shard.line.call("SET", shard.keys.link(name), url, "PX", round(ttl_s * 1000))
 
     async def link(self, name: str) -> str:
-        """The address, empty once it is good no more."""
+        """Return the address, empty once it is good no more."""
         shard = self._shard_of(name)
         url = await shard.line.call("GET", shard.keys.link(name))
         return url.decode() if url else ""
 
     async def introduce(self, platform: str, bots: Sequence[str]) -> None:
-        """These are ours: no account of ours hears them."""
+        """Note that these bots are ours: no account of ours hears them."""
         shard = self._shard_of(platform)
         await shard.line.call("SADD", shard.keys.own_bots(platform), *bots)
 
@@ -98,7 +98,7 @@ class Places:
         return bool(await shard.run_script("hear_bot", keys, (message_id, speaker)))
 
     async def person_spoke(self, room: str) -> None:
-        """Bots are heard there again."""
+        """Let bots be heard there again: a person has spoken."""
         shard = self._shard_of(room)
         await shard.line.call("DEL", shard.keys.bot_turns(room))
 

@@ -124,7 +124,7 @@ class Address:
         )
 
     def url_of(self, node: ServerNode) -> str:
-        """The URL of one data server among several, with the same user, password and options."""
+        """Return the URL of one data server among several, with the same user, password and options."""
         login = f"{self.login}@" if self.login else ""
         scheme = "rediss" if self.is_tls else "redis"
         return f"{scheme}://{login}{node}/{self.database}{'?' if self.query else ''}{self.query}"
@@ -147,15 +147,15 @@ class Server:
         return self.address.arrangement is Arrangement.CLUSTER
 
     def line_client(self, node: ServerNode | None = None) -> Redis:
-        """A client for ordered lines, each of which needs one connection; it loads the scripts on each."""
+        """Return a client for ordered lines, each of which needs one connection; it loads the scripts on each."""
         return self._client(node, socket_timeout=COMMAND_TIMEOUT_S, redis_connect_func=_shake_hands)
 
     def pool_client(self, node: ServerNode | None = None) -> Redis:
-        """A client for reads that block up to `BUS_WAIT_MAX_S`, each on a connection of its own."""
+        """Return a client for reads that block up to `BUS_WAIT_MAX_S`, each on a connection of its own."""
         return self._client(node, max_connections=_POOL_MAX, socket_timeout=BUS_WAIT_MAX_S + COMMAND_TIMEOUT_S)
 
     def discovery_client(self, node: ServerNode) -> Redis:
-        """A client that asks one node of a Cluster who owns what: it must answer at once or not at all."""
+        """Return a client that asks one node of a Cluster who owns what: it must answer at once or not at all."""
         return self._client(node, max_connections=1, socket_timeout=DISCOVERY_TIMEOUT_S)
 
     def heartbeat_client(self, node: ServerNode | None = None) -> redis.Redis:
@@ -203,7 +203,8 @@ class Server:
         return settings | ({"ssl": True} if self.address.is_tls else {})
 
     def _sentinel_settings(self, retry: Callable[[NoBackoff, int], object]) -> dict[str, Any]:
-        """Sentinels have a login of their own, by default none; TLS is as for the servers they watch."""
+        """Return the settings for Sentinels, which have a login of their own, by default none; TLS is as for the
+        servers they watch."""
         tls = {name: value for name, value in self._shared_settings().items() if name.startswith("ssl")}
         return {
             **dict(self.address.sentinel_login),
@@ -223,7 +224,7 @@ def _usable(make: Callable[[], _T]) -> _T:
 
 
 async def _shake_hands(connection: Connection) -> None:
-    """Handshake, then load every script: one answered late could let a later message overtake."""
+    """Shake hands, then load every script: one answered late could let a later message overtake."""
     await connection.on_connect()
     scripts = all_scripts()
     for script in scripts:

@@ -128,7 +128,7 @@ class Shards:
 
     @property
     def first(self) -> Shard:
-        """The shard of what there is little of."""
+        """Return the shard of what there is little of."""
         return self._shards[0]
 
     @property

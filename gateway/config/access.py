@@ -41,7 +41,7 @@ def _to_key(value: object) -> SessionKey:
 
 
 def _in_text(value: object) -> object:
-    """The ids of Telegram and Discord are numbers, and are written as such."""
+    """Read ids as text: those of Telegram and Discord are numbers, and are written as such."""
     return str(value) if type(value) is int else value
 
 
@@ -158,7 +158,7 @@ class AccessSettings(Section):
 
     @property
     def open_keys(self) -> tuple[str, ...]:
-        """The settings that let everybody in, for a warning."""
+        """Return the settings that let everybody in, for a warning."""
         channels = {f"access.{name}.default": channel.default for name, channel in self.each().items()}
         doors = {"access.default": self.default} | channels
         return tuple(key for key, rule in doors.items() if rule is StrangerRule.OPEN)

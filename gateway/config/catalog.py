@@ -49,12 +49,12 @@ class Setting:
 
     @property
     def is_table(self) -> bool:
-        """True when the key holds entries of one kind, each a table with a name of its own."""
+        """Tell whether the key holds entries of one kind, each a table with a name of its own."""
         return get_origin(self.field.annotation) is Mapping
 
     def entry(self, path: str) -> Setting | None:
-        """The setting `name.key` of an entry, None if entries have no such key. Raises `ValueError` for a name that
-        no entry can have."""
+        """Return the setting `name.key` of an entry, None if entries have no such key. Raises `ValueError` for a name
+        that no entry can have."""
         name_kind, kind = get_args(self.field.annotation)
         name, _, key = path.partition(".")
         TypeAdapter(name_kind).validate_python(name)
@@ -67,7 +67,7 @@ class Setting:
 
     @property
     def adapter(self) -> TypeAdapter[Any]:
-        """Validates one value of this key alone."""
+        """Validate one value of this key alone."""
         annotated: Any = Annotated[self.field.annotation, self.field]
         return TypeAdapter(annotated)
 
@@ -113,7 +113,7 @@ def to_toml(value: object) -> str:
 
 
 def value_of(settings: Settings, key: str) -> object:
-    """The value under a dotted key that `catalog()` lists, or under that of an entry of a table."""
+    """Return the value under a dotted key that `catalog()` lists, or under that of an entry of a table."""
     value: object = settings
     for name in key.split("."):
         value = value[name] if isinstance(value, Mapping) else getattr(value, name)
@@ -143,7 +143,7 @@ def _leaves(section: type[Section], prefix: str) -> Iterator[Setting]:
 
 
 def _members(annotation: object) -> tuple[object, ...]:
-    """The parts of a union, or the type alone."""
+    """Return the parts of a union, or the type alone."""
     return get_args(annotation) or (annotation,)
 
 

@@ -84,8 +84,8 @@ class ChannelAccount(Section):
 
     @property
     def called_by(self) -> str:
-        """The key because of which the platform calls us by HTTP, so that the webhook port is needed; empty if it
-        does not."""
+        """Return the key because of which the platform calls us by HTTP, so that the webhook port is needed; empty if
+        it does not."""
         return ""
 
     def _needed(self) -> tuple[str, ...]:
@@ -257,7 +257,7 @@ class ChannelSettings(Section):
     api: ApiAccount = ApiAccount()
 
     def each(self) -> dict[str, TelegramAccount | DiscordAccount | SlackAccount | ApiAccount | PluginAccount]:
-        """Every account by the name of its channel: `telegram`, `telegram.support`."""
+        """Return every account by the name of its channel: `telegram`, `telegram.support`."""
         return {**self.telegrams(), **self.discords(), **self.slacks(), "api": self.api, **self.of_plugins()}
 
     def of_plugins(self) -> dict[str, PluginAccount]:
@@ -278,7 +278,7 @@ class ChannelSettings(Section):
         return tuple(name for name, channel in self.each().items() if channel.is_enabled)
 
     def called(self) -> Iterator[str]:
-        """The keys because of which the webhook port is needed, of enabled channels, in full."""
+        """Return the keys because of which the webhook port is needed, of enabled channels, in full."""
         for name, channel in self.each().items():
             if channel.is_enabled and channel.called_by:
                 yield f"{table_of(name)}.{channel.called_by}"

@@ -36,12 +36,12 @@ PROVIDERS: Final = (
 
 
 def found_provider(environ: Mapping[str, str]) -> Provider | None:
-    """The first provider whose key is set and not empty."""
+    """Return the first provider whose key is set and not empty."""
     return next((provider for provider in PROVIDERS if environ.get(provider.variable)), None)
 
 
 def provider_of(model: str) -> Provider | None:
-    """The row that a litellm model name belongs to."""
+    """Return the row that a litellm model name belongs to."""
     return next((provider for provider in PROVIDERS if model.startswith(provider.family)), None)
 
 
@@ -69,7 +69,7 @@ def check_installed(needed: str, setting: str) -> None:
 
 
 def database_url(settings: Settings) -> str:
-    """The SQLAlchemy URL in force: the configured one or SQLite in the data directory."""
+    """Return the SQLAlchemy URL in force: the configured one or SQLite in the data directory."""
     return settings.database.url or f"sqlite+aiosqlite:///{settings.data_dir / 'trivet.db'}"
 
 
@@ -79,17 +79,17 @@ def hook_path(channel: str) -> str:
 
 
 def hook_url(settings: Settings, channel: str) -> str:
-    """The same as the platform sees it; empty while nobody said how we are reached."""
+    """Return the same as the platform sees it; empty while nobody said how we are reached."""
     return settings.http.public_url + hook_path(channel) if settings.http.public_url else ""
 
 
 def webhook_host(settings: Settings) -> str:
-    """The address that webhooks are listened for on."""
+    """Return the address that webhooks are listened for on."""
     return settings.http.webhook_host or settings.http.host
 
 
 def own_hosts(settings: Settings) -> frozenset[str]:
-    """The names under which our HTTP ports may be asked, besides localhost and addresses."""
+    """Return the names under which our HTTP ports may be asked, besides localhost and addresses."""
     http = settings.http
     public = urlsplit(http.public_url).hostname or ""
     return frozenset({*http.hosts, public, http.host.lower(), webhook_host(settings).lower()} - {""})
@@ -111,10 +111,10 @@ def auto_consolidate(settings: Settings) -> bool:
 
 
 def house_language(settings: Settings) -> str:
-    """The one language that everybody is spoken to in; empty: everybody's own."""
+    """Return the one language that everybody is spoken to in; empty: everybody's own."""
     return "" if settings.words.language == "auto" else settings.words.language
 
 
 def is_readable_by_others(path: Path) -> bool:
-    """True when somebody but the owner may read the file."""
+    """Tell whether somebody but the owner may read the file."""
     return bool(path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO))

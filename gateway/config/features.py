@@ -73,7 +73,7 @@ class RoutingSettings(section.Section):
 
     @property
     def models(self) -> tuple[str, ...]:
-        """The models of the tiers, if there is routing."""
+        """Return the models of the tiers, if there is routing."""
         return tuple(filter(None, (self.low, self.medium, self.high))) if self.enabled else ()
 
 
@@ -144,7 +144,8 @@ def _unguessable(secret: SecretStr | None) -> SecretStr | None:
 
 
 def _origin(text: str) -> str:
-    """`api.example.com` and `https://api.example.com/` are one place; so are `:443` and nothing, as in browsers."""
+    """Read an origin: `api.example.com` and `https://api.example.com/` are one place; so are `:443` and nothing, as in
+    browsers."""
     scheme, _, rest = text.strip().lower().rpartition("://")
     scheme, place = scheme or "https", rest.rstrip("/")
     if f"{scheme}://" not in section.HTTP_SCHEMES or not place or set(place) & set("/?#@ *"):
@@ -220,7 +221,7 @@ class TelemetrySettings(section.Section):
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """`otlp_headers` by name."""
+        """Return `otlp_headers` by name."""
         return section.headers_of(self.otlp_headers)
 
 
@@ -270,7 +271,7 @@ class ModelEntry(section.Section):
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """`extra_headers` by name."""
+        """Return `extra_headers` by name."""
         return section.headers_of(self.extra_headers)
 
     @property
@@ -279,7 +280,7 @@ class ModelEntry(section.Section):
         return self.api_key is not None or self.api_key_file is not None
 
     def key(self, name: str) -> str:
-        """The key, from its file if it is in one; "" if it has none. Raises `ConfigError`, which calls the entry
+        """Return the key, from its file if it is in one; "" if it has none. Raises `ConfigError`, which calls the entry
         `name`."""
         if self.api_key is not None:
             return self.api_key.get_secret_value()

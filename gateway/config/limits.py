@@ -37,7 +37,7 @@ class Allowance(Section):
 
     @property
     def caps(self) -> Caps:
-        """The same in the ledger's units."""
+        """Return the same in the ledger's units."""
         return Caps(self.tokens, nano_of(self.usd), self.turns)
 
 

@@ -25,7 +25,7 @@ from gateway.packages import PluginKind, enabled_parts
 
 
 def flatten(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Dotted keys and values of all leaves; an empty table is a leaf of its own."""
+    """Return dotted keys and values of all leaves; an empty table is a leaf of its own."""
     for name, value in table.items():
         if isinstance(value, Mapping) and value:
             yield from flatten(value, f"{prefix}{name}.")
@@ -34,7 +34,7 @@ def flatten(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
 
 
 def lines_of_keys(text: str) -> dict[str, int]:
-    """Dotted key -> line, counted from 1, of a valid TOML text.
+    """Return dotted key -> line, counted from 1, of a valid TOML text.
 
     Each statement of TOML is a valid document by itself, so lines are gathered until they parse."""
     found: dict[str, int] = {}
@@ -57,7 +57,7 @@ def lines_of_keys(text: str) -> dict[str, int]:
 
 
 def _path(header: Mapping[str, Any]) -> Iterator[str]:
-    """The names in `[a.b.c]`, from what it parses to."""
+    """Return the names in `[a.b.c]`, from what it parses to."""
     table: Any = header
     while isinstance(table, Mapping) and table:
         name, table = next(iter(table.items()))
@@ -103,12 +103,12 @@ class _Given:
 
 
 def load(config_path: Path | None = None) -> Loaded:
-    """`load_settings` with this process's environment."""
+    """Call `load_settings` with this process's environment."""
     return load_settings(config_path, os.environ)
 
 
 def process_environment() -> dict[str, str]:
-    """A copy of this process's environment, for those who start other processes."""
+    """Return a copy of this process's environment, for those who start other processes."""
     return dict(os.environ)
 
 
@@ -222,8 +222,8 @@ def _from_environment(environ: Mapping[str, str]) -> tuple[dict[str, _Given], li
 
 
 def _of_channel(key: str) -> Setting | None:
-    """The setting of a channel that is none of ours, if the key can be one: then it may be a plug-in's. What is called
-    as secrets are is one."""
+    """Return the setting of a channel that is none of ours, if the key can be one: then it may be a plug-in's. What is
+    called as secrets are is one."""
     parts = key.split(".")
     if len(parts) != 3 or parts[0] != "channels" or parts[1] in ChannelSettings.model_fields:
         return None
@@ -243,7 +243,8 @@ def _drop_unknown_channels(given: dict[str, _Given], channels: Collection[str]) 
 
 
 def _table_of(name: str) -> Setting | None:
-    """The table of which this variable sets a key of an entry, as `TRIVET_SUBAGENTS__TYPES__CODE__LABEL` does."""
+    """Return the table of which this variable sets a key of an entry, as `TRIVET_SUBAGENTS__TYPES__CODE__LABEL`
+    does."""
     return next(
         (each for variable, each in variables().items() if each.is_table and name.startswith(variable + ENV_DOT)), None
     )
@@ -259,7 +260,8 @@ def _take_entry(
     *,
     is_text: bool = False,
 ) -> None:
-    """One key of an entry of `table`: what it sets goes into `given`, a key that entries do not have is warned of."""
+    """Take one key of an entry of `table`: what it sets goes into `given`, a key that entries do not have is warned
+    of."""
     name, _, inner = key.removeprefix(f"{table.key}.").partition(".")
     try:
         setting = table.entry(f"{name}.{inner}")
@@ -287,7 +289,7 @@ def _checked(given: _Given) -> object:
 
 
 def _listed(text: str) -> list[str]:
-    """A list in a variable: JSON, or items between commas."""
+    """Read a list in a variable: JSON, or items between commas."""
     if text.lstrip().startswith("["):
         found = json.loads(text)
         return found if isinstance(found, list) else []
@@ -295,7 +297,7 @@ def _listed(text: str) -> list[str]:
 
 
 def _table(text: str) -> Mapping[str, Any] | None:
-    """A table in a variable: JSON. None for anything else."""
+    """Read a table in a variable: JSON. None for anything else."""
     try:
         found = json.loads(text)
     except ValueError:
@@ -313,7 +315,7 @@ def _shown(given: _Given) -> str:
 
 
 def _setting_above(key: str) -> Setting | None:
-    """The setting inside which `key` would be, if a table was written where a value belongs."""
+    """Return the setting inside which `key` would be, if a table was written where a value belongs."""
     parents = key.split(".")
     return next((found for end in range(1, len(parents)) if (found := catalog().get(".".join(parents[:end])))), None)
 

@@ -52,8 +52,8 @@ def secrets_in_files(settings: Settings, environ: Mapping[str, str]) -> tuple[st
 
 
 def environment_secrets(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Values of variables whose name says that they are secret, such as OPENAI_API_KEY, and what is in addresses.
-    Where a file is, is no secret."""
+    """Return values of variables whose name says that they are secret, such as OPENAI_API_KEY, and what is in
+    addresses. Where a file is, is no secret."""
     found: list[str] = []
     for name, value in environ.items():
         found += _in_text(value)
@@ -71,7 +71,7 @@ def names_a_secret(name: str) -> bool:
 
 
 def masked_url(url: str) -> str:
-    """A URL (or a text with some in it) without passwords and keys, fit for a screen or a log."""
+    """Return a URL (or a text with some in it) without passwords and keys, fit for a screen or a log."""
     return _OPTION.sub(_masked_option, _LOGIN.sub(_masked_login, url))
 
 
@@ -104,7 +104,8 @@ def _in_setting(value: object) -> Iterator[str]:
 
 
 def _in_secret_line(line: str) -> Iterator[str]:
-    """Of a secret line `name=value`: what is secret in an address, else the value and the token after `Bearer`."""
+    """Return, of a secret line `name=value`, what is secret in an address, else the value and the token after
+    `Bearer`."""
     value = line.partition("=")[2]
     if "://" in value:
         yield from _in_text(value)
@@ -113,7 +114,7 @@ def _in_secret_line(line: str) -> Iterator[str]:
 
 
 def _in_text(text: object) -> Iterator[str]:
-    """Logins and options of every address, `name=value` and `--name value` where the name says it."""
+    """Find logins and options of every address, `name=value` and `--name value` where the name says it."""
     words = _words(str(text))
     for before, word in zip(("", *words), words, strict=False):
         name, equals, value = word.partition("=")
@@ -133,8 +134,9 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 def _in_address(address: str) -> Iterator[str]:
-    """The password of the login (or the login alone, where it is long: a token), and the options whose names say it.
-    A password that anybody would guess from the rest of the address is no secret, and hiding it would hide words."""
+    """Return the password of the login (or the login alone, where it is long: a token), and the options whose names say
+    it. A password that anybody would guess from the rest of the address is no secret, and hiding it would hide
+    words."""
     try:
         parts = urlsplit(address)
         options = parse_qsl(parts.query)
@@ -165,8 +167,8 @@ CLIENT_KEY_FILE: Final = "client-key"
 
 
 def admin_token(settings: Settings) -> str:
-    """The operator's bearer token. Raises `ConfigError` when the file can neither be read nor written, and for a file
-    whose token is too short."""
+    """Return the operator's bearer token. Raises `ConfigError` when the file can neither be read nor written, and for a
+    file whose token is too short."""
     path = settings.data_dir / ADMIN_TOKEN_FILE
     token = _kept(settings.http.admin_token, path, "http.admin_token")
     if len(token) < ADMIN_TOKEN_CHARS_MIN:

@@ -20,7 +20,7 @@ _HEADER: Final = re.compile(r"[A-Za-z0-9-]{1,64}=[\x20-\x7e]+")
 
 
 def expecting(text: str) -> dict[str, Any]:
-    """For a field: what an error message says was expected, where the type alone does not tell."""
+    """Note for a field what an error message says was expected, where the type alone does not tell."""
     return {"expected": text}
 
 
@@ -30,7 +30,7 @@ def setting(default: Any, expected: str, **bounds: Any) -> Any:
 
 
 def url_with(*schemes: str, may_be_empty: bool = True) -> AfterValidator:
-    """For a text: an address that starts with one of `schemes` and goes on."""
+    """Require of a text an address that starts with one of `schemes` and goes on."""
 
     def check(text: str) -> str:
         if (may_be_empty and not text) or (text.startswith(schemes) and len(text.partition("://")[2]) > 0):
@@ -41,12 +41,12 @@ def url_with(*schemes: str, may_be_empty: bool = True) -> AfterValidator:
 
 
 def bare(url: str) -> str:
-    """An address to which a path can be appended."""
+    """Return an address to which a path can be appended."""
     return url.rstrip("/")
 
 
 def resolved(path: Path) -> Path:
-    """An absolute path, `~` spelled out."""
+    """Return an absolute path, `~` spelled out."""
     return path.expanduser().absolute()
 
 
@@ -61,12 +61,12 @@ HeaderLine = Annotated[SecretStr, AfterValidator(_header)]
 
 
 def headers_of(lines: Iterable[SecretStr]) -> Mapping[str, str]:
-    """Such lines by name."""
+    """Return such lines by name."""
     return dict(line.get_secret_value().split("=", 1) for line in lines)
 
 
 def _filled(secret: SecretStr | None) -> SecretStr | None:
-    """An empty token is no token: a template with blanks configures nothing."""
+    """Return None for an empty token, which is no token: a template with blanks configures nothing."""
     return secret if secret is not None and secret.get_secret_value() else None
 
 

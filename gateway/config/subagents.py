@@ -58,7 +58,7 @@ def _checked_prompt(text: str) -> str:
 
 
 def _checked_tools(tools: tuple[str, ...]) -> tuple[str, ...]:
-    """No name is quoted: what is no name of a tool may be anything."""
+    """Check the names, of which none is quoted: what is no name of a tool may be anything."""
     named = tuple(dict.fromkeys(tools))
     if named == (EVERY_TOOL,):
         return named
@@ -109,7 +109,7 @@ class SubTypeSetting(Section):
     )
 
     def change(self, clean: Callable[[str], CleanText]) -> SubTypeChange:
-        """The same as a change of a row; its texts are scrubbed by `clean`."""
+        """Return the same as a change of a row; its texts are scrubbed by `clean`."""
         label, description, prompt = (
             None if text is None else clean(text) for text in (self.label, self.description, self.prompt)
         )
@@ -138,7 +138,7 @@ class SubagentSettings(Section):
     rounds_max, prompt and model. An operator's change by the API wins over them."""
 
     def rows(self, clean: Callable[[str], CleanText]) -> SubTypeRows:
-        """The catalog as it is configured; texts are scrubbed by `clean`."""
+        """Return the catalog as it is configured; texts are scrubbed by `clean`."""
         changes = {name: setting.change(clean) for name, setting in self.types.items()}
         models = {name: setting.model for name, setting in self.types.items() if setting.model is not None}
         return {

@@ -118,7 +118,7 @@ class WebSettings(Section):
 
     @property
     def lacks(self) -> str:
-        """The key without which the engine cannot be asked, "" if nothing is missing."""
+        """Return the key without which the engine cannot be asked, "" if nothing is missing."""
         if self.engine == "searxng" and not self.url:
             return "tools.web.url"
         return "tools.web.key" if self.engine in ("brave", "tavily") and self.key is None else ""
@@ -170,7 +170,7 @@ class ToolSettings(Section):
 
     @property
     def policy_lines(self) -> tuple[PolicySetting, ...]:
-        """`policy`, taken apart."""
+        """Return `policy`, taken apart."""
         found = filter(None, map(_POLICY.fullmatch, self.policy))
         return tuple(
             PolicySetting(
@@ -184,7 +184,7 @@ class ToolSettings(Section):
 
     @property
     def mcp_servers(self) -> tuple[McpSetting, ...]:
-        """`mcp`, taken apart, each with its own of `mcp_secrets`."""
+        """Return `mcp`, taken apart, each with its own of `mcp_secrets`."""
         found = []
         for line in self.mcp:
             name, rest = line.split("=", 1)
@@ -193,7 +193,7 @@ class ToolSettings(Section):
         return tuple(found)
 
     def every_mcp_server(self, environ: Mapping[str, str]) -> tuple[McpSetting, ...]:
-        """`mcp_servers`, and those of `mcp_file`. Raises `ConfigError`."""
+        """Return `mcp_servers`, and those of `mcp_file`. Raises `ConfigError`."""
         found = {server.name: server for server in self.mcp_servers}
         for written, entry in _entries(self.mcp_file, environ).items():
             name = _OTHER_SIGNS.sub("-", written.lower()).strip("-")[:_NAME_CHARS_MAX].rstrip("-")
@@ -210,7 +210,7 @@ class ToolSettings(Section):
 
     @property
     def database_urls(self) -> dict[str, str]:
-        """`databases` by name."""
+        """Return `databases` by name."""
         return dict(line.get_secret_value().split("=", 1) for line in self.databases)
 
     def _server(self, name: str, command: tuple[str, ...], url: str, given: Mapping[str, str] = _NOTHING) -> McpSetting:

@@ -23,10 +23,10 @@ from tests.architecture.code_stats import (
 
 LIMITS: Final = {
     "files": 367,
-    "lines": 101_791,
+    "lines": 101_543,
     "one_importer": 17.2,
     "duplicate_classes": 0,
-    "no_verb": 2.8,
+    "no_verb": 0.1,
     "forwarders": 66,
 }
 

@@ -110,7 +110,7 @@ async def test_a_dead_place_is_not_written_to_until_somebody_speaks_there(bus: R
 async def test_an_account_in_doubt_is_told_of_and_no_other(bus: RedisBus) -> None:
     """Its sends go out in another way, which the caller has to choose."""
     (pending,) = await taken(bus, reply(1))
-    await bus.places.doubt(ACCOUNT)
+    await bus.places.mark_unsure(ACCOUNT)
     found = await begun(bus, pending, first(pending))
     assert (found.has_begun, found.dead_because, found.is_account_unsure) == (False, "", True)
     elsewhere = replace(first(pending), destination=replace(HERE, account="telegram:8"))
@@ -122,7 +122,7 @@ async def test_who_knows_all_that_begins_nevertheless(bus: RedisBus) -> None:
     (pending,) = await taken(bus, reply(1))
     await begun(bus, pending, first(pending))
     await bus.places.mark_dead(ACCOUNT, HERE.place, reason="blocked")
-    await bus.places.doubt(ACCOUNT)
+    await bus.places.mark_unsure(ACCOUNT)
     assert (await begun(bus, pending, replace(first(pending, 2), is_first=False))).has_begun
     assert (await row(bus, pending)).updated_at_ms == 2
 

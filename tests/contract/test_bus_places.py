@@ -7,7 +7,7 @@ from typing import Any
 from gateway.bus.bus import RedisBus
 from gateway.contracts.messages import Preview
 from gateway.contracts.ports import SentMessages
-from gateway.limits import DEAD_PLACE_TTL_S, DOUBT_TTL_S, NAMER_TTL_S, REFUSALS_WINDOW_S, SENT_IDS_MAX, SENT_IDS_TTL_S
+from gateway.limits import DEAD_PLACE_TTL_S, NAMER_TTL_S, REFUSALS_WINDOW_S, SENT_IDS_MAX, SENT_IDS_TTL_S, UNSURE_TTL_S
 from tests.parts.bus_samples import address, reply
 
 ACCOUNT = "telegram:7"
@@ -29,8 +29,8 @@ async def test_the_refusals_of_an_account_are_counted_over_a_window(bus: RedisBu
 
 
 async def test_a_doubt_passes(bus: RedisBus, raw_redis: Any) -> None:
-    await bus.places.doubt(ACCOUNT)
-    assert 0 < raw_redis.ttl(f"{{q0}}:doubt:{ACCOUNT}") <= DOUBT_TTL_S
+    await bus.places.mark_unsure(ACCOUNT)
+    assert 0 < raw_redis.ttl(f"{{q0}}:doubt:{ACCOUNT}") <= UNSURE_TTL_S
 
 
 async def test_the_newest_messages_of_ours_in_a_place_are_remembered(bus: RedisBus, raw_redis: Any) -> None:

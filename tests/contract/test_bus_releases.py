@@ -51,7 +51,7 @@ def reads_newer(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
 
 def test_a_newer_release_is_told_from_nonsense() -> None:
-    """Nonsense is buried, what is newer is left alone."""
+    """Nonsense is given up, what is newer is left alone."""
     with pytest.raises(NewerEnvelope):
         decode(of_newer_release(message(1)))
     for nonsense in (b'{"v":0,"t":"reply"}', b'{"v":"2","t":"reply"}', b'{"v":true,"t":"reply"}'):
@@ -93,7 +93,7 @@ async def test_a_lane_waits_at_the_first_message_of_a_newer_release(
 async def test_a_reply_of_a_newer_release_waits_for_the_next_process(
     bus: RedisBus, valkey_url: str, writes_newer: Callable[[bool], None], reads_newer: Callable[[], None]
 ) -> None:
-    """Those behind it are delivered, and nothing is buried."""
+    """Those after it are delivered, and nothing is given up."""
     writes_newer(True)
     await bus.deliveries.publish([reply(1)])
     writes_newer(False)

@@ -208,7 +208,7 @@ class LaneModel:
         while self.ready and len(leased) < room:
             lane = self.ready.popleft()
             if lane.failures >= self.bounds.attempts_max:
-                dead.append(self._bury_head(lane))
+                dead.append(self._give_up_head(lane))
             if not lane.mailbox:
                 self._vanish(lane)
                 continue
@@ -278,7 +278,7 @@ class LaneModel:
         lane.state = State.DELAYED
         self._unpark(lane.key.owner)
 
-    def _bury_head(self, lane: Lane) -> InboundMessage:
+    def _give_up_head(self, lane: Lane) -> InboundMessage:
         message = lane.mailbox.pop(0)
         assert message is not None
         lane.failures = lane.restarts = 0

@@ -41,7 +41,7 @@ for _, handle in ipairs(call('ZRANGEBYSCORE', delay, '-inf', now, 'LIMIT', 0, DU
 end
 
 -- The first message of a lane that keeps failing dies alone; what waits after it starts afresh.
-local function bury_head(lane, failures, stopped, failure)
+local function give_up_head(lane, failures, stopped, failure)
   local message = string.sub(call('LPOP', mailboxes .. lane), 14)
   local entry = call('XADD', dead_letters, 'MAXLEN', '~', DEAD_LETTERS_MAX, '*',
     'e', message, 'reason', 'attempts', 'attempts', failures, 'error', failure)
@@ -66,7 +66,7 @@ local function lease(lane, handle)
   local failures, _, stopped, failure = past_of(lane)
   if failures >= attempts_max then
     stopped = math.max(0, stopped - 1)
-    bury_head(lane, failures, stopped, failure)
+    give_up_head(lane, failures, stopped, failure)
     failures = 0
   end
   local messages = call('LRANGE', mailboxes .. lane, 0, batch_size(failures, stopped) - 1)

@@ -153,7 +153,7 @@ local function put_off(handle, delay_ms)
 end
 
 -- A worker is gone: its lane starts again in front, with one more failed run. From the second one on it waits first,
--- longer each time: workers that die for another reason shall have the time to live again. After the last it is buried.
+-- longer each time: workers that die for another reason shall have the time to live again. After the last it is given up.
 local function survive_worker(lane, handle, worker)
   if end_run(lane, handle, worker) then
     count_failure(lane, 'the worker died')
