@@ -43,7 +43,6 @@ WATCHED: Final = {
         "gateway.tasks",
         "agent.runtime.relay",
         "agent.runtime.control",
-        "agent.concurrency",
         "agent.features.schedules.service",
         "agent.subagents.wakes",
         "agent.features.accounts",
