@@ -36,7 +36,7 @@ class OneBatch:
     def request(self) -> OneBatch:
         return self
 
-    async def post(self, url: str, parameters: RequestData, *, read_timeout: float) -> Any:
+    async def post(self, url: str, parameters: RequestData, **_timeouts: float) -> Any:
         return self.updates
 
 

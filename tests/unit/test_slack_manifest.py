@@ -15,6 +15,7 @@ _NOT_OF_SLACK = {
     "bot_token",
     "current_session",
     "is_connected",
+    "issue_new_wss_url",
     "message_listeners",
     "send_socket_mode_response",
     "wss_uri",
