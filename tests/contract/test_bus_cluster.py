@@ -57,7 +57,9 @@ def test_caps_over_everybody_are_divided_and_those_of_a_user_are_not() -> None:
 
 async def test_a_lane_keeps_its_order_while_its_shard_moves_to_another_server(cluster: ClusterSet) -> None:
     """Key by key, as `redis-cli --cluster reshard` does it, there and back, under load."""
-    bus = await open_bus(cluster.url, installation=INSTALLATION, lane_messages_max=10_000)
+    bus = await open_bus(
+        cluster.url, installation=INSTALLATION, lane_messages_max=10_000, queue_messages_max=10_000 * CLUSTER_SHARDS
+    )
     await bus.lanes.register("w1", lease_ttl_s=60)
     source = owner_of(cluster)
     target = next(one for one in cluster.primaries if one is not source)
