@@ -184,6 +184,11 @@ _REFUSALS: Final = {
 }
 """A model's notice of a call that was not approved."""
 
+_HIDDEN: Final = (
+    "a part of this call of {tool} looks like a secret and would not be shown to whoever has to approve it, so nobody "
+    "was asked and nothing was done: do it without that part, or write it differently"
+)
+
 
 class _Shown(NamedTuple):
     """The tools that are not denied under some permissions: themselves, their names, by category with those that are
@@ -453,6 +458,8 @@ class ToolRegistry:
         why = FOREIGN if is_led else tool.risk.value
         asked = tool_question(tool.spec.name, why, arguments, words_for(context.language))
         clean = self._scrubber.for_chat(str(context.key)).scrub(asked)
+        if clean != asked:  # the arguments were clean as the model wrote them, and would run as they are
+            raise ToolError(_HIDDEN.format(tool=tool.spec.name), FailureCause.REFUSED)
         digest = _digest(tool, arguments)
         question = ApprovalRequest(
             key=context.key,

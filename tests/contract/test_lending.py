@@ -344,7 +344,7 @@ class TestShell:
 
     async def test_a_command_finds_it_in_its_environment(self, bus: RedisBus, tools: ToolRegistry) -> None:
         handle = await sent(bus, f"password: {PASSWORD}")
-        command = 'printf %s "$DB_PASSWORD" | sha256sum; printenv DB_PASSWORD; echo ${DB_PASSWORD:2:10}'
+        command = 'sha256sum <<< "$DB_PASSWORD"; printenv DB_PASSWORD; echo ${DB_PASSWORD:2:10}'
         result = await run(tools, "shell", command=command, secret_env={"DB_PASSWORD": handle})
         hashed, whole, piece = result.text.split("\n")[:3]
         assert re.match(r"[0-9a-f]{64}\b", hashed)

@@ -395,11 +395,15 @@ async def test_without_anybody_to_ask_asking_is_denying() -> None:
     assert (await run(registry(tool("write", risk=Risk.WRITE), policy=Policy()), "write")).is_error
 
 
-async def test_a_question_shows_no_secret() -> None:
-    people = People()
-    tools = registry(tool("write", risk=Risk.WRITE, properties=TEXT), policy=Policy(), approvals=people)
-    await run(tools, "write", text=f"token {SECRET}")
-    assert SECRET not in people.asked[0].text
+async def test_nobody_is_asked_to_approve_what_a_question_would_hide() -> None:
+    """A secret is not shown, and what only a question takes for one (it shows an odd space as an escape) may be part of
+    a program."""
+    people, ran = People(), list[str]()
+    writer = tool("write", lambda arguments: ran.append(arguments["text"]) or "", risk=Risk.WRITE)
+    tools = registry(writer, policy=Policy(), approvals=people)
+    for path, text in (("a", f"token {SECRET}"), ("password", "Xk29\xa0fLq8|sh"), ("a", "cat Xk29\xa0fLq8|sh")):
+        assert "nobody was asked" in (await run(tools, "write", path=path, text=text)).text
+    assert (people.asked, ran) == ([], [])
 
 
 async def test_a_call_that_changed_after_it_was_approved_is_refused() -> None:
