@@ -168,6 +168,7 @@ PLUGIN_THREADS_MAX: Final = 32  # at once in one process; those that hang count 
 
 # --- programs that talk to the agent over HTTP
 API_BODY_BYTES_MAX: Final = 256 * 1024  # a message of INBOUND_CHARS_MAX, four bytes each, and what clients repeat
+API_CLIENT_REQUESTS_MAX: Final = 128  # of one client at once: a quarter of HTTP_CONNECTIONS_MAX, for others wait, too
 API_WAIT_MAX_S: Final = 600.0  # one request waits no longer for its answer; the answer can be fetched after that
 API_IDS_CHARS_MAX: Final = 64  # of the ids of messages and threads that clients choose
 API_LOOK_S: Final = 1.0  # between two looks for an answer that another process of ours delivers

@@ -12,6 +12,7 @@ import contextlib
 import json
 import secrets
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
@@ -35,7 +36,7 @@ from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import QuoteKind
 from gateway.contracts.sessions import GrantRole
 from gateway.http_guard import Guard, http_served
-from gateway.limits import API_BODY_BYTES_MAX, API_WAIT_MAX_S, INBOUND_CHARS_MAX
+from gateway.limits import API_BODY_BYTES_MAX, API_CLIENT_REQUESTS_MAX, API_WAIT_MAX_S, INBOUND_CHARS_MAX
 from gateway.preflight import listen
 
 if TYPE_CHECKING:
@@ -156,6 +157,7 @@ class ApiServer:
         self._adapter = adapter
         self._handler = handler
         self._roles = roles
+        self._under_way = Counter[SessionKey]()
         table = [
             Route("/messages", self._post_message, methods=["POST"]),
             Route("/messages/{id}", self._get_message),
@@ -170,8 +172,26 @@ class ApiServer:
             Route("/mcp", self._mcp, methods=["POST"]),
         ]
         told = {UnfitMessage: _refused, ValidationError: _refused, BusUnavailable: _away, HTTPException: _plain}
-        app = Starlette(routes=self.routes, exception_handlers={**told})
-        self.app = Guard(app, hosts=hosts, body_bytes_max=API_BODY_BYTES_MAX, check=self._check, told=_told)
+        self._routed = Starlette(routes=self.routes, exception_handlers={**told})
+        self.app = Guard(self._serve, hosts=hosts, body_bytes_max=API_BODY_BYTES_MAX, check=self._check, told=_told)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request, unless its client has so many under way that others would find no connection. Raises
+        `HTTPException`."""
+        request = Request(scope)
+        if request.url.path == "/healthz":
+            await self._routed(scope, receive, send)
+            return
+        client = self._named(request)
+        if self._under_way[client] >= API_CLIENT_REQUESTS_MAX:
+            raise HTTPException(429, "this client has too many requests under way", {"Retry-After": "1"})
+        self._under_way[client] += 1
+        try:
+            await self._routed(scope, receive, send)
+        finally:
+            self._under_way[client] -= 1
+            if not self._under_way[client]:
+                del self._under_way[client]
 
     def _check(self, request: Request) -> None:
         if request.url.path != "/healthz":

@@ -6,16 +6,21 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
+from typing import cast
 
+import httpx
 import pytest
 
-from channels.api.adapter import ApiAdapter, ApiMessage, WatchedAnswer
-from channels.api.server import ChatOrder
+from channels.api.adapter import ApiAdapter, ApiMessage, WatchedAnswer, message_id
+from channels.api.server import ApiServer, ChatOrder
 from channels.core.adapter import InboundHandler
 from gateway.bus.bus import RedisBus
+from gateway.clients import token_of
 from gateway.clock import SystemClock
 from gateway.contracts.ids import SessionKey, SessionScope
 from gateway.contracts.messages import Draft, literal_text
+from gateway.contracts.sessions import GrantRole
+from gateway.limits import API_CLIENT_REQUESTS_MAX
 from tests.parts.waiting import until_found
 
 SHOP = SessionKey("api", "shop-0a1b2c")
@@ -67,3 +72,32 @@ def test_without_a_user_the_conversation_is_what_the_client_says() -> None:
     assert once.thread != again.thread, "a chat that begins alike is another one"
     kept = ChatOrder.model_validate({"messages": messages, "user": "ada"}).message(SHOP, "m3")
     assert (kept.thread, kept.before) == ("ada", ())
+
+
+async def test_one_client_leaves_room_for_the_others(bus: RedisBus) -> None:
+    """A port has so many connections, and nobody who waits for an answer is hung up on."""
+    adapter, other = adapter_of(bus), SessionKey("api", "bank-0a1b2c")
+
+    async def member(_client: SessionKey) -> GrantRole:
+        return GrantRole.MEMBER
+
+    server = ApiServer(adapter, cast(InboundHandler, None), member, hosts=())
+    for client in (SHOP, other):
+        await bus.answers.expect(message_id(client, "m1"))
+    transport = httpx.ASGITransport(server.app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http, asyncio.TaskGroup() as group:
+
+        async def asked(client: SessionKey, path: str) -> int:
+            told = await http.get(path, headers={"Authorization": f"Bearer {token_of('k', client)}"})
+            return told.status_code
+
+        events = [asked(SHOP, "/api/v1/messages/m1/events") for _ in range(API_CLIENT_REQUESTS_MAX + 1)]
+        refused, waiting = await asyncio.wait(map(group.create_task, events), return_when=asyncio.FIRST_COMPLETED)
+        assert [task.result() for task in refused] == [429]
+        assert await asked(other, "/api/v1/messages/m1") == 202
+        one = waiting.pop()
+        one.cancel()
+        await asyncio.wait([one])
+        assert await asked(SHOP, "/api/v1/messages/m1") == 202
+        for task in waiting:
+            task.cancel()

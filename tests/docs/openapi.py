@@ -171,7 +171,7 @@ def _programs() -> dict[str, Any]:
                 "Send a message and wait for the answer; with `Accept: text/event-stream` as events.",
                 state,
                 body=ClientMessageOrder,
-                refused=(400, 403, 408, 413, 429, 503),
+                refused=(400, 403, 408, 413, 503),
             )
         },
         "/api/v1/messages/{id}": {
@@ -186,7 +186,7 @@ def _programs() -> dict[str, Any]:
                 "Send the last of these messages, as a client of OpenAI's API does; also at /api/v1.",
                 {"200": completion},
                 body=ChatOrder,
-                refused=(400, 403, 408, 413, 429, 503, 504),
+                refused=(400, 403, 408, 413, 503, 504),
             )
         },
         "/v1/models": {"get": _route("List the agent as a model; also at /api/v1.", {"200": _shown(ModelListView)})},
@@ -196,7 +196,7 @@ def _programs() -> dict[str, Any]:
 def _route(
     description: str, answers: Mapping[str, Any], *, body: type[BaseModel] | None = None, refused: tuple[int, ...] = ()
 ) -> dict[str, Any]:
-    refusals = {str(code): _shown(ProgramRefusal, "Refused.") for code in (401, *refused)}
+    refusals = {str(code): _shown(ProgramRefusal, "Refused.") for code in sorted({401, 429, *refused})}
     asked = {} if body is None else {"requestBody": {"required": True, "content": _content(body)}}
     return {
         "description": description,

@@ -399,8 +399,12 @@ async def test_nobody_is_asked_to_approve_what_a_question_would_hide() -> None:
     """A secret is not shown, and what only a question takes for one (it shows an odd space as an escape) may be part of
     a program."""
     people, ran = People(), list[str]()
-    writer = tool("write", lambda arguments: ran.append(arguments["text"]) or "", risk=Risk.WRITE)
-    tools = registry(writer, policy=Policy(), approvals=people)
+
+    def write(arguments: Mapping[str, Any]) -> str:
+        ran.append(arguments["text"])
+        return "done"
+
+    tools = registry(tool("write", write, risk=Risk.WRITE), policy=Policy(), approvals=people)
     for path, text in (("a", f"token {SECRET}"), ("password", "Xk29\xa0fLq8|sh"), ("a", "cat Xk29\xa0fLq8|sh")):
         assert "nobody was asked" in (await run(tools, "write", path=path, text=text)).text
     assert (people.asked, ran) == ([], [])
