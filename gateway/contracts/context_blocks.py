@@ -56,8 +56,11 @@ _TAG: Final = _tag(_NAMES)
 _ANY_TAG: Final = _tag(f"{_NAMES}|{_OURS}|conversation")
 _BRACKET: Final = literal_text("&lt;")
 _UNFIT: Final = re.compile(r'[<>"\x00-\x1f\x7f-\x9f\u2028\u2029]+')
-_UNFIT_FOR_A_LINE: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029:：]+")
-"""In the name of somebody who speaks: where it ends is said by a colon."""
+_UNFIT_FOR_A_LINE: Final = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u2028\u2029:\uff1a\ufe55\ufe13\u2236\ua789\u02d0\u05c3<>\uff1c\uff1e\ufe64\ufe65]+"
+)
+"""In the name of somebody who speaks: where it ends is said by a colon, and what looks like one would say so, too; nor
+is it an element."""
 _SPACE: Final = literal_text(" ")
 _LINE: Final = literal_text("\n")
 _QUOTE: Final = literal_text('"')
