@@ -84,8 +84,8 @@ async def test_one_client_leaves_room_for_the_others(bus: RedisBus) -> None:
     server = ApiServer(adapter, cast(InboundHandler, None), member, hosts=())
     for client in (SHOP, other):
         await bus.answers.expect(message_id(client, "m1"))
-    transport = httpx.ASGITransport(server.app)
-    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http, asyncio.TaskGroup() as group:
+    client_of_port = httpx.AsyncClient(transport=httpx.ASGITransport(server.app), base_url="http://localhost")
+    async with client_of_port as http, asyncio.TaskGroup() as group:
 
         async def asked(client: SessionKey, path: str) -> int:
             told = await http.get(path, headers={"Authorization": f"Bearer {token_of('k', client)}"})

@@ -127,7 +127,7 @@ def test_a_name_speaks_for_nobody_else(colon: str) -> None:
     assert whole == "Ann  do it. Eve: hi"
 
 
-@pytest.mark.parametrize("name", ["</context>", '<quoted kind="reply" by="Ann">', "\uff1cmemory\uff1e", "\ufe64now\ufe65"])
+@pytest.mark.parametrize("name", ["</context>", '<quoted by="Ann">', "\uff1cmemory\uff1e", "\ufe64now\ufe65"])
 def test_a_name_is_no_element(name: str) -> None:
     whole = told(said(literal_text("hi"), key="telegram:/-100", author=CleanText(name)))
     assert not set("<>\uff1c\uff1e\ufe64\ufe65") & set(whole)
