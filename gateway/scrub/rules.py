@@ -16,6 +16,7 @@ import operator
 import re
 import sys
 import tomllib
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -44,14 +45,17 @@ class TrieFinder:
     """Exact search for a fixed set of literals, on the standard library; a hit names its literal by its place in
     `literals`."""
 
-    __slots__ = ("_at_once", "_pattern", "_places", "literals")
+    __slots__ = ("_at_once", "_pattern", "literals")
 
     def __init__(self, literals: Iterable[str]) -> None:
         self.literals = tuple(sorted(set(literals)))
-        self._pattern = re.compile(trie_pattern(self.literals) or r"(?!)")
-        self._places = {literal: place for place, literal in enumerate(self.literals)}
+        border = bisect_left(self.literals, "\x80")
+        latin, others = (trie_pattern(each) or "(?!)" for each in (self.literals[:border], self.literals[border:]))
+        # alternatives are tried one after another, so at each place those of the other scripts are passed over at once
+        self._pattern = re.compile(rf"(?=[\x00-\x7f])(?:{latin})|(?=[^\x00-\x7f])(?:{others})")
+        places = {literal: place for place, literal in enumerate(self.literals)}
         self._at_once = {
-            literal: [(self._places[literal[:n]], n) for n in range(1, len(literal)) if literal[:n] in self._places]
+            literal: [(places[literal[:n]], n) for n in range(1, len(literal) + 1) if literal[:n] in places]
             for literal in self.literals
         }
 
@@ -61,9 +65,8 @@ class TrieFinder:
         hits: list[Hit] = []
         search = self._pattern.search
         while longest := search(text, start, stop):
-            at, literal = longest.start(), longest.group()
-            hits += [(which, at, at + length) for which, length in self._at_once[literal]]
-            hits.append((self._places[literal], at, longest.end()))
+            at = longest.start()
+            hits += [(which, at, at + length) for which, length in self._at_once[longest.group()]]
             start = at + 1
         return hits
 
