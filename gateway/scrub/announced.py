@@ -70,7 +70,7 @@ NOTE: Final = re.compile(r"[(\[](?:[^\d()\[\]#\n]|base\d\d){1,60}[)\]](?= ?[:=]|
 OPEN_NOTE: Final = re.compile(r"[(\[](?:[^\d()\[\]#\n]|base\d\d){0,60}[)\]]? ?\Z")
 TYPE_SIGN: Final = re.compile(r"&str\b|!!\w{1,12}\Z|&[a-z_]{1,12}\Z|\[\d{0,4}\](?=={0,1}\Z)")
 WORD: Final = re.compile(
-    r"(?!(?:[^\W\d_]+-){3})[^\W\d_](?:[^\W\d_]|['-](?=[^\W\d_])){0,23}(?=[:=,.;?!]?\Z|(?:\*\*|:\*\*|\")\Z)"
+    r"(?!(?:[^\W\d_]+-){3})[^\W\d_](?:[^\W\d_]|[\u0900-\u0dff]|['-](?=[^\W\d_])){0,23}(?=[:=,.;?!]?\Z|(?:\*\*|:\*\*|\")\Z)"
 )
 ANOTHER_NAME: Final = re.compile(r"[a-z]{2,}(?:[A-Z][a-z]*)+")
 """`credentialsId`: what is assigned is its value."""
@@ -305,7 +305,10 @@ class AnnouncedValue(State):
         if char in "|>" and self._bond == Bond.ASSIGNED and (block := BLOCK_SCALAR.match(text, at, unit)):
             return block.end()
         if char in "<&" and (markup := TAG.match(text, at, unit) or SECTION.match(text, at, unit)):
-            return self._pass_markup(markup)
+            if markup.re is TAG and markup["encloses"] is not None and not markup["is_closing"]:
+                self._say()
+                self._needs_end_tag = True
+            return markup.end()
         if char == ",":
             return self._pass_comma(at)
         if char not in _QUOTES and (assigns := ASSIGNS.match(text, at, unit)):
@@ -334,12 +337,6 @@ class AnnouncedValue(State):
             return beside.end()
         closing = CLOSING.match(text, at, unit)
         return closing.end() if closing and self._fillers == 0 and at - self._begun_at <= len(self._rest_read) else None
-
-    def _pass_markup(self, tag: re.Match[str]) -> int:
-        if tag.re is TAG and tag["encloses"] is not None and not tag["is_closing"]:
-            self._say()
-            self._needs_end_tag = True
-        return tag.end()
 
     def _pass_comma(self, at: int) -> int | None:
         """Pass a comma between two quoted things: the second may be the value of the first."""
@@ -458,9 +455,8 @@ class AnnouncedValue(State):
         """Judge what is at `at`; return where to read on if it was only the name of a pair."""
         if at == self.token_at and not (self._in_list or self._is_pair_open):
             return StepResult(at, is_over=True)
-        if self._word.is_spaced and at == self._begun_at + len(self._rest_read):
-            return StepResult(at, is_over=True)
-        if self._must_be_quoted and not self._quote:
+        is_glued = self._word.is_spaced and at == self._begun_at + len(self._rest_read)
+        if is_glued or (self._must_be_quoted and not self._quote):
             return StepResult(at, is_over=True)
         unit = unit_end(text, at, min(end, at + VALUE_CHARS_MAX))
         if self._needs_sign and self._bond < Bond.SAID:

@@ -67,9 +67,9 @@ def _english_octets() -> frozenset[bytes]:
 
 
 def is_mnemonic(value: str) -> bool:
-    """Tell whether a value is words of one of the ten lists, numbered or not, and enough of them."""
+    """Tell whether a value is words of one of the ten lists, numbered or not; how many, the rule's pattern says."""
     words = [word for word in _BETWEEN.split(value) if word]
-    return len(words) >= WORDS_MIN and any(listed.issuperset(words) for listed in _lists())
+    return bool(words) and any(listed.issuperset(words) for listed in _lists())
 
 
 def seed_phrases(text: str, start: int, end: int) -> list[SecretSpan]:

@@ -83,7 +83,8 @@ class Phrase(State):
             return StepResult(second.end(), becomes=AnnouncedValue(value))
         if self._first.family is KeywordFamily.PHRASE:
             return StepResult(at, is_over=True)
-        return StepResult(at, becomes=AnnouncedValue(self._first._replace(end=at)))
+        first = self._first._replace(end=at)
+        return StepResult(at, becomes=TableColumn(first) if may_be_head(first, text) else AnnouncedValue(first))
 
 
 class LoginPair(State):
@@ -96,7 +97,7 @@ class LoginPair(State):
     _CONNECTS: Final = re.compile(r"[:=—–-]{1,2}\Z|[:=]|[*_`\"']{1,2}")
     _WORD: Final = re.compile(r"[^\W\d_]{1,20}(?=[:,]?\Z)")
     _PAIR: Final = re.compile(r"(?P<name>[A-Za-z][a-z.@_-]{0,39}\d{0,4})[:/](?!/)(?P<value>\S{6,64})")
-    _SEPARATES: Final = re.compile(r"[/|:]\Z|(?:and|и|und|y|et|e)\Z")
+    _SEPARATES: Final = re.compile(r"/{1,2}\Z|[|:]\Z|(?:and|и|und|y|et|e)\Z")
     _NAME: Final = re.compile(r"[\w.@+-]{1,40}(?P<separator>[:,]?)\Z")
     _TRAILING: Final = re.compile(r"[.,;:)\]}>*|?`\"']+\Z")
     _WORDS_MAX: Final = 4

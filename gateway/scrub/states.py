@@ -433,5 +433,5 @@ class NearVendor(State):
     def _is_random(self, value: str) -> bool:
         """Tell whether letters and digits go through each other, and nothing reads as words."""
         least = _VENDOR_VALUE_CHARS_MIN if self._is_assigned else _UNMISTAKABLE_CHARS
-        is_address = "//" in value
-        return len(value) >= least and sum(map(str.isdigit, value)) >= _DIGITS_MIN and made(value) and not is_address
+        is_filled = len(value) >= least and sum(map(str.isdigit, value)) >= _DIGITS_MIN
+        return is_filled and made(value) and "//" not in value

@@ -26,6 +26,8 @@ he can give you access: **7HQK2MXW9R4T** (for an hour)
 с ним он сможет дать вам доступ: **7HQK2MXW9R4T** (действует час)
 reCAPTCHA site key: 6L<base64url:38>
 password is required
+SELECT password FROM users WHERE login = 'deploy';
+ο κωδικός προϊόντος είναι 755904
 password must be at least 12 characters long
 Your password has expired.
 enter your password twice

@@ -271,6 +271,10 @@ new PasswordAuthentication("bob", "{p}".toCharArray())
 {s:4:"user";s:3:"bob";s:8:"password";s:11:"{p}";}
 """
 CHAT = """
+पासवर्ड है {p}
+creds: bob // {p}
+le code wifi c'est {p}
+password is all lower case {p}
 | password | {p} |
 **Password:** {p}
 password: ||{p}||
@@ -303,6 +307,7 @@ TABLES = (
     "url;password;user\nx;{p};bob\ny;{p};eve\n",
     "host\tuser\tpassword\nbox\troot\t{p}\n",
     "User      Password\nadmin     {p}\n",
+    "| host | user | pass |\n|---|---|---|\n| a.example | bob | `{p}` |\n",
     "Сервис | Логин | Пароль\nпочта | bob | {p}\n",
     "服务,账号,密码\n邮箱,bob,{p}\n",
     '"user","db_password","note"\n"bob","{p}","is old"\n',
