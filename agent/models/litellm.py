@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
 from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import Any, Final
+
+import structlog
 
 from agent.limits import SPOKEN_BYTES_PER_S
 from agent.models import requests
@@ -22,6 +26,7 @@ from gateway.contracts import errors
 from gateway.contracts.context_blocks import Image
 from gateway.contracts.sessions import Role, UsagePurpose
 
+_log = structlog.get_logger(__name__)
 _CACHED_UP_TO_HERE: Final = {"cache_control": {"type": "ephemeral"}}
 _NO_EFFORTS: Final = frozenset({"", "none"})
 _LONG_EFFORTS: Final = frozenset({"medium", "high"})
@@ -33,6 +38,11 @@ _SIGNED: Final = "__thought__"
 _THINKING_TOKENS: Final = {"high": 4_096, "medium": 2_048, "low": 1_024, "minimal": 1_024}
 """The most that litellm lets them think, where they do not decide that themselves. `max_tokens` has to be greater, and
 less than 1,024 is refused: https://docs.anthropic.com/en/docs/build-with-claude/extended-thinking"""
+_THOUGHT_BEGINS: Final = "<think>"
+_THOUGHT_ENDS: Final = "</think>"
+_OPTIONAL: Final = ("stream_options", "temperature", "reasoning_effort")
+"""Arguments that a call can do without, where a server refuses them by name."""
+_NOT_KNOWN_STATUS: Final = frozenset({400, 422})
 _SHORT_EFFORT: Final = "low"
 """The effort of small work: it has few tokens for its answer, and a long thought would leave none of them."""
 
@@ -130,7 +140,11 @@ def _message(
     if message.tool_calls:
         wire["content"] = message.text or None  # litellm would put words of its own in place of an empty text
         wire["tool_calls"] = [
-            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": _as_object(call.arguments)},
+            }
             for call in message.tool_calls
         ]
         if thought := thoughts.get(message.tool_calls[0].id):
@@ -138,6 +152,16 @@ def _message(
     if message.role is Role.TOOL:
         wire["tool_call_id"] = message.tool_call_id
     return wire
+
+
+def _as_object(arguments: str) -> str:
+    """Return the arguments of an earlier call as a JSON object. Some providers take no prompt in which they are
+    anything else, and it would be in every prompt that follows."""
+    try:
+        is_object = isinstance(json.loads(arguments or "{}"), dict)
+    except (ValueError, RecursionError):
+        is_object = False
+    return (arguments or "{}") if is_object else json.dumps({"unreadable": arguments}, ensure_ascii=False)
 
 
 def _add_thought(wire: dict[str, Any], thought: requests.Thoughts) -> None:
@@ -163,17 +187,30 @@ def _tool(tool: requests.ToolSpec) -> dict[str, Any]:
 # The client of all models that are no demo.
 
 
-_TRANSIENT_STATUS: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
+_BUSY_STATUS: Final = 429
+_TRANSIENT_STATUS: Final = frozenset({408, 409, 425, _BUSY_STATUS, 498, 499, *range(500, 600)})
 _KEY_STATUS: Final = frozenset({401, 403})
 _KEY_WORDS: Final = ("api key not valid", "api_key_invalid", "invalid_api_key")  # some providers say it with a 400
 _SPENT_STATUS: Final = 402
-_SPENT_WORDS: Final = ("insufficient_quota", "exceeded your current quota", "credit balance", "billing")
+_SPENT_WORDS: Final = ("insufficient_quota", "exceeded your current quota", "credit balance", "billing", "usage limits")
+_WAIT_WORDS: Final = re.compile(r"try (?:again )?in (?=\d)(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)(ms|s))?")
+_DAILY_WORD: Final = "perday"
+"""In the names of Gemini's quotas of a day; all others it gives again within minutes, and names the time."""
 _TOO_LONG_WORDS: Final = (
     "context length",
     "context_length",
     "maximum context",
     "prompt is too long",
     "too many tokens",
+    "context size",
+    "context window",
+    "reduce the length",
+    "maximum prompt length",
+    "maximum model length",
+    "maximum allowed token count",
+    "model token limit",
+    "input is too long",
+    "must have less than",
 )
 
 
@@ -190,6 +227,7 @@ class LitellmClient:
     sees: Mapping[str, bool] = field(default_factory=dict)
     _loading: asyncio.Lock = field(init=False, default_factory=asyncio.Lock)
     _calls: ProviderCalls | None = field(init=False, default=None)
+    _refused: dict[str, frozenset[str]] = field(init=False, default_factory=dict)
 
     def facts(self, model: str) -> requests.ModelFacts:
         """Return the facts from litellm's price map, without importing litellm. An address set by the operator counts
@@ -223,17 +261,43 @@ class LitellmClient:
                 pictures = await self._pictures(request)
                 endpoint = self.endpoint_of(request.model)
                 given = arguments(request, endpoint, self.catalog.facts(endpoint.model), pictures)
-                call = calls.prepare(given, request.tools)
-                made = calls.chunks(call) if call is not None else self._completed(given, gathered)
-                async with aclosing(made) as chunks:
+                async with aclosing(self._chunks(calls, request, given, gathered)) as chunks:
                     async for chunk in chunks:
                         if text := gathered.add(chunk):
                             yield requests.TextDelta(text)
+                if text := gathered.rest():
+                    yield requests.TextDelta(text)
         except TimeoutError as error:
             raise errors.ModelTooSlow(request.timeout_s) from error
         except calls.litellm.errors as error:
             raise _translated(error, calls.litellm) from None  # litellm's text may hold the prompt: keep it out of logs
         yield self._answer(request, gathered, is_thinking=given.get("reasoning_effort", "") not in _NO_EFFORTS)
+
+    async def _chunks(
+        self, calls: ProviderCalls, request: requests.ModelRequest, given: dict[str, Any], gathered: _Gathered
+    ) -> AsyncGenerator[Any]:
+        """Yield the chunks of the answer. A server that refuses an argument that the call can do without is asked once
+        more, and never again with this argument."""
+        for name in self._refused.get(request.model, ()):
+            given.pop(name, None)
+        call = calls.prepare(given, request.tools)
+        has_begun = False
+        try:
+            async with aclosing(calls.chunks(call) if call is not None else self._completed(given, gathered)) as chunks:
+                async for chunk in chunks:
+                    has_begun = True
+                    yield chunk
+            return
+        except calls.litellm.errors as error:
+            refused = {name for name in _OPTIONAL if name in given and name in str(error)}
+            if has_begun or not refused or getattr(error, "status_code", None) not in _NOT_KNOWN_STATUS:
+                raise
+            _log.warning("model.arguments_refused", model=request.model, arguments=sorted(refused))
+            self._refused[request.model] = self._refused.get(request.model, frozenset()) | refused
+        await request.permit()
+        async with aclosing(self._chunks(calls, request, given, gathered)) as chunks:
+            async for chunk in chunks:
+                yield chunk
 
     async def _completed(self, given: Mapping[str, Any], gathered: _Gathered) -> AsyncGenerator[Any]:
         """Yield the chunks of a provider that only litellm itself can call."""
@@ -373,15 +437,51 @@ class _PartialCall:
 
 
 @dataclass(slots=True)
+class _ThoughtInText:
+    """The thought that a text begins with, where a server does not tell it from the answer. What may yet be one of its
+    marks is held back; `awaited` is the mark that comes next."""
+
+    held: str = ""
+    awaited: str = _THOUGHT_BEGINS
+    is_past: bool = False
+
+    def without(self, text: str) -> str:
+        """Take a piece of the text and return what belongs to the answer."""
+        if self.is_past:
+            return text
+        self.held += text
+        if self.awaited == _THOUGHT_BEGINS:
+            begun = self.held.lstrip()
+            if not begun.startswith(_THOUGHT_BEGINS):
+                return "" if _THOUGHT_BEGINS.startswith(begun) else self.rest()
+            self.awaited = _THOUGHT_ENDS
+        if self.awaited == _THOUGHT_ENDS:
+            _, mark, answer = self.held.partition(_THOUGHT_ENDS)
+            if not mark:
+                self.held = self.held[-len(_THOUGHT_ENDS) :]
+                return ""
+            self.held, self.awaited = answer, ""
+        self.held = self.held.lstrip()
+        return self.rest() if self.held else ""
+
+    def rest(self) -> str:
+        """Return what is held back and belongs to the answer. From now on, everything does."""
+        answer = "" if self.awaited == _THOUGHT_ENDS else self.held
+        self.is_past, self.held = True, ""
+        return answer
+
+
+@dataclass(slots=True)
 class _Gathered:
     """A stream of chunks put together."""
 
     pieces: list[str] = field(default_factory=list)
-    calls: dict[int, _PartialCall] = field(default_factory=dict)
+    calls: dict[int, list[_PartialCall]] = field(default_factory=dict)
     blocks: list[dict[str, str]] = field(default_factory=list)
     finish_reason: str = ""
     is_refused: bool = False
     is_ended: bool = False
+    thought: _ThoughtInText = field(default_factory=_ThoughtInText)
     tokens: requests.TokenCount | None = None
 
     async def with_refusals(self, raw: AsyncIterator[Any]) -> AsyncGenerator[Any]:
@@ -407,16 +507,18 @@ class _Gathered:
     def add(self, chunk: Any) -> str:
         """Take one chunk in, or the words of one that holds nothing else; returns the text it carried."""
         if isinstance(chunk, str):
-            self.pieces.append(chunk)
-            return chunk
+            return self._heard(chunk)
         if usage := getattr(chunk, "usage", None):
-            self.tokens = _counted(usage, self.tokens or requests.TokenCount(0, 0))
+            self.tokens = _counted(usage, self.tokens)
         if not chunk.choices:
             return ""
         choice = chunk.choices[0]
         self.finish_reason = choice.finish_reason or self.finish_reason
         for call in getattr(choice.delta, "tool_calls", None) or ():
-            partial = self.calls.setdefault(call.index or 0, _PartialCall())
+            begun = self.calls.setdefault(call.index or 0, [_PartialCall()])
+            if call.id and begun[-1].id and call.id != begun[-1].id and call.function.name:
+                begun.append(_PartialCall())  # some servers give all calls the index 0, or none
+            partial = begun[-1]
             partial.id = call.id or partial.id
             partial.name = call.function.name or partial.name
             partial.arguments += call.function.arguments or ""
@@ -429,39 +531,68 @@ class _Gathered:
                 newest.update(given)
             else:
                 self.blocks.append(given)
-        text = choice.delta.content or ""
+        text = str(choice.delta.content or "")
         if refused := getattr(choice.delta, "refusal", None):
-            self.is_refused, text = True, refused
+            self.is_refused, text = True, str(refused)
+        return self._heard(text)
+
+    def rest(self) -> str:
+        """Return the text that is still held back when the stream has ended. Raises `ModelUnavailable` if there was
+        neither an answer nor a reason for there being none."""
+        text = self.thought.rest()
+        self.pieces.append(text)
+        if not (self.text or self.calls or self.blocks or self.finish_reason or self.tokens):
+            raise errors.ModelUnavailable("a stream without an answer")
+        return text
+
+    def _heard(self, raw: str) -> str:
+        text = self.thought.without(raw)
         if text:
             self.pieces.append(text)
-        return str(text)
+        return text
 
     def requested_calls(self) -> tuple[requests.RequestedCall, ...]:
-        return tuple(
-            requests.RequestedCall(call.id.partition(_SIGNED)[0] or f"call_{index}", call.name, call.arguments)
-            for index, call in self._named_calls()
-        )
+        """Return the calls; each has an id of its own, because by that its result is told from the others."""
+        found: dict[str, requests.RequestedCall] = {}
+        for index, call in enumerate(self._named_calls()):
+            id_ = call.id.partition(_SIGNED)[0] or f"call_{index}"
+            while id_ in found:
+                id_ += "_"
+            found[id_] = requests.RequestedCall(id_, call.name, _decoded(call.arguments))
+        return tuple(found.values())
 
     def thoughts(self, model: str, *, is_thinking: bool) -> requests.Thoughts | None:
         """Return what goes back with the results of the calls; None if the model has thought nothing, and was not
         asked to."""
-        signatures = tuple(call.id.partition(_SIGNED)[2] for _, call in self._named_calls())
+        signatures = tuple(call.id.partition(_SIGNED)[2] for call in self._named_calls())
         if not self.blocks and not any(signatures) and not is_thinking:
             return None
         return requests.Thoughts(model, tuple(self.blocks), signatures)
 
-    def _named_calls(self) -> list[tuple[int, _PartialCall]]:
-        return [(index, call) for index, call in sorted(self.calls.items()) if call.name]
+    def _named_calls(self) -> list[_PartialCall]:
+        return [call for _, begun in sorted(self.calls.items()) for call in begun if call.name]
 
 
-def _counted(usage: Any, before: requests.TokenCount) -> requests.TokenCount:
-    """Count the tokens. Some providers count the prompt at the beginning of a stream and the rest at its end."""
-    details = getattr(usage, "prompt_tokens_details", None)
+def _decoded(arguments: str) -> str:
+    """Return the arguments of a call, decoded once more where a server has encoded them twice."""
+    if arguments.startswith('"'):
+        with suppress(ValueError):
+            return str(json.loads(arguments))
+    return arguments
+
+
+def _counted(usage: Any, before: requests.TokenCount | None) -> requests.TokenCount | None:
+    """Count the tokens. Some providers count the prompt at the beginning of a stream and the rest at its end; some send
+    nothing but zeros, which is no count."""
+    details, told = getattr(usage, "prompt_tokens_details", None), before or requests.TokenCount(0, 0)
+    prompt, completion = max(usage.prompt_tokens or 0, 0), max(usage.completion_tokens or 0, 0)
+    if not prompt and not completion:
+        return before
     return requests.TokenCount(
-        prompt=usage.prompt_tokens or before.prompt,
-        completion=usage.completion_tokens or before.completion,
-        cached=getattr(details, "cached_tokens", 0) or before.cached,
-        written=getattr(usage, "cache_creation_input_tokens", 0) or before.written,
+        prompt=prompt or told.prompt,
+        completion=completion or told.completion,
+        cached=getattr(details, "cached_tokens", 0) or told.cached,
+        written=getattr(usage, "cache_creation_input_tokens", 0) or told.written,
     )
 
 
@@ -483,14 +614,18 @@ def _translated(error: Exception, litellm: Litellm) -> errors.ModelError:
     status = getattr(error, "status_code", None)
     said = str(error).lower()
     what = f"{type(error).__name__} (status {status})"
-    if isinstance(error, litellm.module.ContextWindowExceededError) or _says(said, _TOO_LONG_WORDS):
+    is_busy, wait_s = status == _BUSY_STATUS, _retry_after_s(error)
+    said_s = _wait_said_s(said) if is_busy and _DAILY_WORD not in said else None
+    if isinstance(error, litellm.module.ContextWindowExceededError) or (not is_busy and _says(said, _TOO_LONG_WORDS)):
         return errors.ContextTooLong(what)
+    if said_s is not None:  # whatever it calls it, a provider that says when it answers again is busy
+        return errors.ModelUnavailable(what, retry_after_s=said_s if wait_s is None else wait_s)
     if status == _SPENT_STATUS or _says(said, _SPENT_WORDS):
         return errors.QuotaSpent(f"{what}: quota spent")
     if status in _KEY_STATUS or _says(said, _KEY_WORDS):
         return errors.KeyRejected(f"{what}: key rejected")
     if isinstance(error, litellm.network_errors) or status in _TRANSIENT_STATUS:
-        return errors.ModelUnavailable(what, retry_after_s=_retry_after_s(error))
+        return errors.ModelUnavailable(what, retry_after_s=wait_s)
     return errors.ModelRejected(what)
 
 
@@ -512,6 +647,15 @@ def _retry_after_s(error: Exception) -> float | None:
     except (TypeError, ValueError):
         return None
     return max(waiting.total_seconds(), 0.0)
+
+
+def _wait_said_s(said: str) -> float | None:
+    """Find in an error's words how long the provider asks to wait: "try again in 6m0s", "retry in 7.5s"."""
+    found = _WAIT_WORDS.search(said)
+    if found is None:
+        return None
+    hours, minutes, amount, unit = (part or "0" for part in found.groups())
+    return int(hours) * 3600 + int(minutes) * 60 + float(amount) / (1000 if unit == "ms" else 1)
 
 
 def _is_number(text: str) -> bool:

@@ -12,7 +12,7 @@ import os
 import re
 import tomllib
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib import resources
@@ -22,13 +22,23 @@ from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 
-from agent.limits import MODEL_ERROR_BYTES_MAX, MODEL_EVENT_BYTES_MAX, MODEL_EVENTS_AT_ONCE, MODEL_TOOLS_KEPT
+from agent.limits import (
+    MODEL_END_WAIT_S,
+    MODEL_ERROR_BYTES_MAX,
+    MODEL_EVENT_BYTES_MAX,
+    MODEL_EVENTS_AT_ONCE,
+    MODEL_TOOLS_KEPT,
+)
 from agent.models.litellm_import import Litellm
 from agent.models.requests import ToolSpec
 from gateway.contracts.errors import ModelUnavailable
 
-_END: Final = re.compile(rb'"(?:finish_reason|stop_reason|finishReason)":\s*"')
+_END: Final = re.compile(rb'"(?:finish_reason|stop_reason|finishReason)":\s*"[^"]')
 """In the event that says why an answer ends. No text of an answer can hold it: there, quotes are escaped."""
+_LAST: Final = re.compile(rb'"type":\s*"message_stop"')
+"""In Anthropic's last event."""
+_ENDS_UNSAID: Final = frozenset({"gemini"})
+"""Wires on which a whole answer may end without a reason or a mark."""
 
 
 # The providers that are called directly.
@@ -137,6 +147,32 @@ def _words_only(event: Any) -> str:
             is_all = not any(more) and not any(delta[name] for name in delta.keys() - {"content", "role"})
             return words if is_all else ""
     return ""
+
+
+def _normalized(event: Any) -> Any:
+    """Write an event as its vendor's reference has it, where other servers of the same API are known to differ in ways
+    that litellm's classes cannot read. A whole answer becomes one event."""
+    if not isinstance(event, dict):
+        return event
+    if isinstance(event.get("message"), str) and not event.keys() & {"choices", "error"}:
+        return {"error": event}  # vLLM and others send the error itself
+    if "choices" in event:
+        event["choices"] = event["choices"] or []
+    for choice in event.get("choices", ()):
+        delta = choice["delta"] = choice.get("delta") or choice.get("message") or {}
+        if isinstance(parts := delta.get("content"), list):  # Mistral's thinking models: https://docs.mistral.ai
+            delta["content"] = "".join(part.get("text") or "" for part in parts if part.get("type") == "text")
+        for index, call in enumerate(delta.get("tool_calls") or ()):
+            call.setdefault("index", index)
+            call["id"] = None if call.get("id") is None else str(call["id"])
+            call["function"] = call.get("function") or {"name": None, "arguments": ""}
+    for candidate in event.get("candidates") or ():
+        for part in (candidate.get("content") or {}).get("parts") or ():
+            if "functionCall" in part:
+                part["functionCall"]["args"] = part["functionCall"].get("args") or {}
+    if counted := event.get("usageMetadata"):
+        event["usageMetadata"] = {name: value for name, value in counted.items() if value is not None}
+    return event
 
 
 def _anthropic_call(draft: _Draft) -> ProviderCall | None:
@@ -256,7 +292,8 @@ class ProviderCalls:
 
     async def chunks(self, call: ProviderCall) -> AsyncGenerator[Any]:
         """Make the call and yield litellm's chunks, or the words of those that hold nothing else. Raises litellm's
-        errors, and `ModelUnavailable` where the network fails. The response is closed as soon as nobody reads on."""
+        errors, and `ModelUnavailable` where the network fails or the stream stops before the answer ends. The response
+        is closed as soon as nobody reads on."""
         is_ended = False
         try:
             async with self._http.post(
@@ -268,11 +305,19 @@ class ProviderCalls:
                 async for piece in response.content.iter_any():
                     for count, event in enumerate(events.feed(piece), 1):
                         is_ended = is_ended or _END.search(event) is not None
+                        events.is_done = events.is_done or _LAST.search(event) is not None
                         yield self._parsed(event, call)
                         if count % MODEL_EVENTS_AT_ONCE == 0:  # they are read without waiting: others have their turn
                             await asyncio.sleep(0)
+                    if events.is_done:
+                        is_ended = True
+                        await _read_rest(response)
+                        break
                 for event in events.flush():
+                    is_ended = is_ended or _END.search(event) is not None
                     yield self._parsed(event, call)
+                if not is_ended and not events.is_done and PROVIDERS[call.provider].wire not in _ENDS_UNSAID:
+                    raise ModelUnavailable("the stream stopped before the answer ended")
         except aiohttp.ClientError as error:
             if not is_ended:  # what comes after the end is a count of tokens, at most
                 raise ModelUnavailable(type(error).__name__) from None
@@ -342,7 +387,7 @@ class ProviderCalls:
     def _parsed(self, event: bytes, call: ProviderCall) -> Any:
         with self._mapping(call.model, call.provider):
             said = json.loads(event)
-            return (call.is_plain_chat and _words_only(said)) or call.parse(said)
+            return (call.is_plain_chat and _words_only(said)) or call.parse(_normalized(said))
 
     @contextmanager
     def _mapping(self, model: str, provider: str) -> Iterator[None]:
@@ -358,6 +403,15 @@ class ProviderCalls:
             return self.litellm.mapped_error(model=model, original_exception=error, custom_llm_provider=provider)
         except self.litellm.errors as mapped:
             return mapped
+
+
+async def _read_rest(response: aiohttp.ClientResponse) -> None:
+    """Read what comes after the last event, so that the connection serves the next call, too; some servers keep it open
+    and send nothing."""
+    with suppress(TimeoutError, aiohttp.ClientError):
+        async with asyncio.timeout(MODEL_END_WAIT_S):
+            async for _ in response.content.iter_any():
+                pass
 
 
 async def _refusal(response: aiohttp.ClientResponse, call: ProviderCall) -> Exception:
@@ -376,14 +430,19 @@ class ServerSentEvents:
     """The data of server-sent events, put together from pieces that heed no boundary. Pure."""
 
     def __init__(self) -> None:
+        self.is_done = False
+        self._is_json: bool | None = None
         self._rest = b""
         self._data: list[bytes] = []
         self._bytes = 0
 
     def feed(self, piece: bytes) -> Iterator[bytes]:
-        """Take a piece and yield the data of each event that it completes; what is no data is skipped, and the mark
-        that some providers end with. Raises `ModelUnavailable` for an event without an end."""
-        *lines, self._rest = (self._rest + piece).split(b"\n")
+        """Take a piece and yield the data of each event that it completes; what is no data is skipped. The mark that
+        some providers end with sets `is_done`. A server that does not stream sends one JSON value instead, which is
+        yielded as one event. Raises `ModelUnavailable` for an event without an end."""
+        if self._is_json is None and piece.strip():
+            self._is_json = piece.lstrip().startswith((b"{", b"["))
+        *lines, self._rest = [self._rest + piece] if self._is_json else (self._rest + piece).split(b"\n")
         for line in lines:
             if event := self._add(line.rstrip(b"\r")):
                 yield event
@@ -392,7 +451,10 @@ class ServerSentEvents:
 
     def flush(self) -> Iterator[bytes]:
         """Yield the data of an event that the end of the stream completes."""
-        yield from self.feed(b"\n\n")
+        if self._is_json:
+            yield self._rest
+        else:
+            yield from self.feed(b"\n\n")
 
     def _add(self, line: bytes) -> bytes:
         """Add a line, and return the data of the event if the line ends one."""
@@ -404,4 +466,5 @@ class ServerSentEvents:
         event = b"\n".join(self._data)
         self._data.clear()
         self._bytes = 0
+        self.is_done = self.is_done or event == b"[DONE]"
         return b"" if event == b"[DONE]" else event
