@@ -307,6 +307,8 @@ class LitellmClient:
             chunks.make_call = partial(gathered.opened, chunks.make_call)
         else:
             chunks.completion_stream = gathered.with_refusals(chunks.completion_stream)
+        # Else litellm logs the answer for nobody, and the loop stands still while it asks an Ollama for its price.
+        chunks.logging_obj._on_deferred_stream_complete = lambda: None
         async for chunk in chunks:
             yield chunk
         if not gathered.is_ended:  # where a provider gives no reason, litellm makes one up

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 
 import pytest
 
+from agent.models.catalog import ModelCatalog, ModelEndpoint
+from agent.models.litellm import LitellmClient
 from agent.models.requests import PromptMessage
 from gateway.contracts.errors import ContextTooLong, ModelUnavailable, QuotaSpent
 from gateway.contracts.messages import literal_text
@@ -214,3 +221,40 @@ async def test_the_words_of_a_refusal_say_what_is_wrong(
     async with asked(VENDORS["openai"], always(Fault(kind, message=words))) as (_, client):
         one = await heard(client, asking("openai/gpt-4o-mini"))
     assert (one.error, one.retry_after_s) == (error.__name__, wait_s)
+
+
+class Ollama(BaseHTTPRequestHandler):
+    """Ollama's own API, which streams JSON lines. It notes what it is asked."""
+
+    asked: list[str]
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.asked.append(self.path)
+        self.send_response(200)
+        self.end_headers()
+        for said, end in (("Hello", {"done": False}), (" there", {"done": True, "done_reason": "stop"})):
+            line = {"model": "x", "message": {"role": "assistant", "content": said}, **end}
+            self.wfile.write(json.dumps(line).encode() + b"\n")
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@contextmanager
+def serving_ollama() -> Iterator[tuple[str, list[str]]]:
+    asked: list[str] = []
+    with ThreadingHTTPServer(("127.0.0.1", 0), type("", (Ollama,), {"asked": asked})) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}", asked
+        server.shutdown()
+
+
+async def test_an_ollama_is_asked_for_an_answer_and_for_nothing_else() -> None:
+    """litellm asks it for the facts of its model when it logs an answer, and its event loop waits meanwhile."""
+    with serving_ollama() as (url, asked_for):
+        client = LitellmClient(ModelCatalog(), partial(ModelEndpoint, api_base=url))
+        told = await heard(client, asking("ollama_chat/of-this-test"))
+        await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()}, return_exceptions=True)
+        await client.close()
+    assert (told.text, asked_for) == ("Hello there", ["/api/chat"])
