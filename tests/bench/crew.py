@@ -18,12 +18,12 @@ from redis.asyncio import Redis
 from gateway.bus.bus import open_bus
 from gateway.bus.embedded import EmbeddedValkey
 from gateway.bus.keys import ShardKeys
+from gateway.store import open_store
 from tests.bench.databases import DATABASES, Database
 from tests.bench.desk import Desk
 from tests.bench.processes import BenchFailed, running, tail
 from tests.bench.product import settings
 from tests.bench.watching import until
-from tests.parts.databases import INSTALLATION
 
 HIRE_TIMEOUT_S: Final = 30.0
 PLENTY: Final = 1_000_000
@@ -51,8 +51,8 @@ class Floor:
 
 
 def _pid(worker: bytes) -> int:
-    """A worker is called host:process id:something random."""
-    return int(worker.split(b":")[1])
+    """A worker is called installation:host:process id:something random."""
+    return int(worker.split(b":")[-2])
 
 
 @dataclass(slots=True)
@@ -115,7 +115,9 @@ async def open_crew(kind: str, **agent: Any) -> AsyncIterator[Crew]:
         url = await server.start()
         stack.push_async_callback(server.stop)
         assert server.pid is not None
-        bus = await open_bus(url, installation=INSTALLATION, queue_messages_max=PLENTY)
+        async with open_store(database.url) as store:
+            installation = await store.installation()
+        bus = await open_bus(url, installation=installation, queue_messages_max=PLENTY)
         stack.push_async_callback(bus.close)
         floor = Floor(url)
         stack.push_async_callback(floor.close)
