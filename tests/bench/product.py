@@ -98,7 +98,8 @@ def settings(folder: Path, access: Mapping[str, Mapping[str, str]], extra: Mappi
         "TRIVET_HTTP__HOST": HOST,
         "TRIVET_HTTP__ADMIN_TOKEN": secrets.token_urlsafe(24),
         "TRIVET_ACCESS__DEFAULT": "open",
-        "TRIVET_LIMITS__GUEST__TURNS": "0",  # who measures writes more in a day than people do
+        "TRIVET_LIMITS__MESSAGES_PER_MINUTE": "0",  # who measures writes more, in a minute and in a day, than people do
+        "TRIVET_LIMITS__GUEST__TURNS": "0",
         "TRIVET_LIMITS__GUEST__TOKENS": "0",
         "TRIVET_AGENT__MODEL": "demo/scripted",
     }
