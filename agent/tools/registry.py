@@ -185,7 +185,7 @@ _REFUSALS: Final = {
 """A model's notice of a call that was not approved."""
 
 _HIDDEN: Final = (
-    "a part of this call of {tool} looks like a secret and would not be shown to whoever has to approve it, so nobody "
+    "a part of this call of {tool} looks like a secret and would not be shown to the person who approves it, so nobody "
     "was asked and nothing was done: do it without that part, or write it differently"
 )
 
