@@ -177,8 +177,8 @@ _log = structlog.get_logger(__name__)
 _REFUSALS: Final = {
     ApprovalOutcome.DENIED: "{tool} was not approved: do without it",
     ApprovalOutcome.EXPIRED: "nobody approved {tool} in time: do without it",
-    ApprovalOutcome.TOO_LONG: "this call of {tool} is too long to be shown to whoever has to approve it, so nobody was "
-    "asked and nothing was done: split it into smaller calls",
+    ApprovalOutcome.TOO_LONG: "this call of {tool} is too long to be shown to the person who approves it, so nobody "
+    "was asked and nothing was done: split it into smaller calls",
     ApprovalOutcome.NO_ADMIN: "{tool} needs the approval of an admin, and none can be asked: no admin has written to "
     "me in private yet. Nothing was done; tell the user so",
 }
