@@ -71,7 +71,8 @@ class Town:
         heard = self._heard[chat.platform, chat.place_id, is_by_bot] = loop.create_future()
         began_s = loop.time()
         await self.say(chat, text)
-        heard_s: float = await asyncio.wait_for(heard, ANSWER_TIMEOUT_S)
+        async with asyncio.timeout(ANSWER_TIMEOUT_S):  # Python 3.11's wait_for may swallow a cancel, and ask for ever
+            heard_s: float = await heard
         return heard_s - began_s
 
     async def listen(self) -> None:
