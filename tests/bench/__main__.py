@@ -32,7 +32,8 @@ def main() -> int:
     if not console.is_terminal:
         console = Console(width=max(console.width, TABLE_WIDTH_MIN))
     before = machine()
-    # Ended by anybody, it ends what it has started, as with Ctrl-C.
+    # Ended by anybody, it ends what it has started, as with Ctrl-C, which a shell lets its background jobs ignore.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     names = options.names or list(PROGRAMME)
     findings = uvloop.run(_measure(names, QUICK if options.quick else FULL))
