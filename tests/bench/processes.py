@@ -29,19 +29,23 @@ async def running(
     folder: Path | None = None,
     log: IO[bytes] | None = None,
 ) -> AsyncIterator[Process]:
-    """A process on `cores` (empty: any) for as long as the block. Its standard input is a pipe that ends with it."""
-    process = await asyncio.create_subprocess_exec(
-        *command, env=environment, cwd=folder, stdin=PIPE, stdout=PIPE, stderr=log, start_new_session=True
-    )
-    pin(process.pid, cores)
+    """A process on `cores` (empty: any) for as long as the block. Its standard input is a pipe that ends with it: not
+    uvloop's socket, on which a role would report that it is ready."""
+    reading, writing = os.pipe()
     try:
-        yield process
+        process = await asyncio.create_subprocess_exec(
+            *command, env=environment, cwd=folder, stdin=reading, stdout=PIPE, stderr=log, start_new_session=True
+        )
+        os.close(reading)
+        pin(process.pid, cores)
+        try:
+            yield process
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                process.terminate()
+            await _ended(process)
     finally:
-        with contextlib.suppress(ProcessLookupError):
-            process.terminate()
-        if process.stdin is not None:
-            process.stdin.close()
-        await _ended(process)
+        os.close(writing)
 
 
 async def said(process: Process, *, within_s: float = FIRST_LINE_TIMEOUT_S) -> Any:
