@@ -21,7 +21,7 @@ from gateway.scrub.judge import (
     is_secret,
     is_unspoken,
 )
-from gateway.scrub.known import PLACEHOLDER
+from gateway.scrub.known import PLACEHOLDER, placeholder_in
 from gateway.scrub.rules import SecretSpan
 from gateway.scrub.states import State, StepResult
 from gateway.scrub.view import is_cjk, unit_end
@@ -474,7 +474,7 @@ class AnnouncedValue(State):
             return StepResult(at, is_over=True)
         bare = _BARE_VALUE.match(text, at, unit)
         whole = bare.end() if bare else at
-        if placeholder := PLACEHOLDER.search(text, at, whole):
+        if placeholder := placeholder_in(text, at, whole):
             return StepResult(placeholder.end(), is_over=True)
         if text.startswith(KEPT_ELSEWHERE, at):
             return StepResult(whole, is_over=True)
@@ -549,6 +549,8 @@ class AnnouncedValue(State):
         limit = min(end, at + QUOTED_CHARS_MAX)
         closing = closing_of(self._quote).search(text, at, limit)
         newline = text.find("\n", at, closing.start() if closing else limit)
+        if placeholder := placeholder_in(text, at, newline if newline >= 0 else closing.start() if closing else limit):
+            return StepResult(placeholder.end(), is_over=True)
         if closing is None or newline >= 0:
             is_decided = newline >= 0 or end - at >= QUOTED_CHARS_MAX or is_last
             return None if is_decided else StepResult(at, waits=True)
@@ -556,8 +558,6 @@ class AnnouncedValue(State):
         if is_key or text.startswith(("==", "!="), closing.end()):
             return StepResult(at, is_over=True)
         stop = closing.end() - len(self._quote)
-        if placeholder := PLACEHOLDER.search(text, at, stop):
-            return StepResult(placeholder.end(), is_over=True)
         if self._family is KeywordFamily.KEY and (scheme := SCHEME_AND_VALUE.match(text, at, stop)):
             at = scheme.end()
             if self._word.word == "authorization":

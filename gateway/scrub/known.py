@@ -19,7 +19,7 @@ from typing import Final
 from urllib.parse import quote, quote_plus
 
 from gateway.limits import MET_SECRETS_CHATS_MAX, MET_SECRETS_MAX, MET_SECRETS_TTL_S
-from gateway.scrub.rules import SecretSpan, trie_of
+from gateway.scrub.rules import Finder, SecretSpan, finder
 from gateway.scrub.view import closed_until, normalised
 
 # What stands in a secret's place: `[redacted:github#a1b2c3]`.
@@ -38,6 +38,8 @@ _KIND: Final = "[a-z0-9-]{1,20}"
 
 PLACEHOLDER: Final = re.compile(rf"\[redacted:{_KIND}#[0-9a-f]{{4,{_ID_CHARS}}}\]")
 
+_PLACEHOLDER_CHARS_MAX: Final = 40
+
 LIKENESS: Final = re.compile(r"\[redacted:[^\[\]\s]{1,40}\]", re.IGNORECASE)
 """What somebody takes for a placeholder, although nobody made it: `[redacted:openai]`."""
 
@@ -49,6 +51,13 @@ WHOLE_TEXT: Final = f"[redacted:{WHOLE_TEXT_KIND}#0000]"
 def kind_of(rule: str) -> str:
     """Return the kind that a rule belongs to, as reports and placeholders show it."""
     return rule.partition("/")[0]
+
+
+def placeholder_in(text: str, start: int, end: int) -> re.Match[str] | None:
+    """Return the first placeholder that begins in `text[start:end]`. A secret begins where its placeholder does and
+    ends elsewhere: what depends on where it ends is another thing at the second scrub."""
+    found = PLACEHOLDER.search(text, start, end + _PLACEHOLDER_CHARS_MAX)
+    return found if found and found.start() < end else None
 
 
 class Placeholders:
@@ -96,6 +105,10 @@ _QUOTES: Final = frozenset("\"'`")
 _SPACES: Final = r"(?: |\+|%(?:25){0,3}20|\\{1,4}(?:u00|x)20|&(?:amp;){0,3}(?:#0{0,4}32|#x0{0,4}20|nbsp);)"
 _BREAK: Final = re.compile(r"(?:[=\\]{0,2}(?:\r\n?|\n)[ \t>|#*]{0,16})?")
 _BREAK_CHARS_MAX: Final = 20
+_BREAK_SIGNS: Final = "=\\\r\n"
+_SPELLED_SIGNS: Final = "%\\&+"
+"""What breaks, and characters that are spelled otherwise, begin with."""
+
 _BREAKS_MAX: Final = 8
 _PLAIN_SYMBOL_CHARS_MAX: Final = 4
 _SYMBOL_CHARS_MAX: Final = 24
@@ -118,10 +131,17 @@ class Form:
         spelled = sum(1 for symbol in self.symbols if len(symbol.pattern) > _PLAIN_SYMBOL_CHARS_MAX)
         return len(self.plain) + spelled * _SYMBOL_CHARS_MAX + _BREAKS_MAX * _BREAK_CHARS_MAX
 
-    def head(self) -> tuple[str, ...]:
-        """Return the patterns of its beginning: enough to be worth a closer look."""
-        first, *others = (symbol.pattern for symbol in self.symbols[:_HEAD_CHARS])
-        return first, *(_BREAK.pattern + other for other in others)
+    def heads(self) -> Iterator[str]:
+        """Yield literals in lower case, one of which the form begins with wherever it stands in lower-case text: its
+        first characters, up to a line break or to one that may be spelled in several ways."""
+        head = ""
+        for symbol in self.symbols[:_HEAD_CHARS]:
+            yield from (head + sign for sign in _BREAK_SIGNS if head)
+            if len(symbol.pattern) > _PLAIN_SYMBOL_CHARS_MAX:
+                yield from (head + sign for sign in {*_SPELLED_SIGNS, self.plain[len(head)].lower()})
+                return
+            head += symbol.pattern[symbol.pattern[0] in "[\\"].lower()
+        yield head
 
     def end_in(self, text: str, at: int, end: int) -> int | None:
         """Return where the form that begins at `at` ends; None if the form is not at `at`."""
@@ -231,15 +251,27 @@ def united(spans: Iterable[SecretSpan]) -> list[SecretSpan]:
     return whole
 
 
+def _apart_from_earlier(spans: Iterable[SecretSpan]) -> list[SecretSpan]:
+    """Return the spans in order without those that overlap one before them; of two that begin together the longer."""
+    apart: list[SecretSpan] = []
+    for span in sorted(spans, key=lambda span: (span.start, -span.end)):
+        if not apart or span.start >= apart[-1].end:
+            apart.append(span)
+    return apart
+
+
 class KnownValues:
     """Exact search for a fixed set of secrets. Empty is cheap."""
 
-    __slots__ = ("_by_cut", "_crossing", "_every", "_finder")
+    __slots__ = ("_by_cut", "_by_head", "_crossing", "_finder")
 
     def __init__(self, values: Iterable[str] = ()) -> None:
         every = list(dict.fromkeys(form for value in values for line in _lines(value) for form in forms(line)))
-        self._every = sorted(every, key=lambda form: len(form.plain), reverse=True)
-        self._finder = re.compile(trie_of([form.head() for form in every])) if every else None
+        self._by_head: dict[str, list[Form]] = {}
+        for form in every:
+            for head in form.heads():
+                self._by_head.setdefault(head, []).append(form)
+        self._finder = finder(self._by_head) if every else None
         # While one of these is still arriving on one line, a part of it could be closed.
         self._crossing = [form for form in every if closed_until(form.plain, 0, len(form.plain)) > 0]
         self._by_cut: dict[str, list[Form]] = {}
@@ -247,18 +279,17 @@ class KnownValues:
             for cut in _cuts(form):
                 self._by_cut.setdefault(cut, []).append(form)
 
-    def spans(self, text: str, start: int, end: int) -> Iterator[SecretSpan]:
-        """Yield every occurrence in `text[start:end]`, from left to right, none overlapping another."""
+    def spans(self, text: str, lowered: str, start: int, end: int) -> list[SecretSpan]:
+        """Return every occurrence in `text[start:end]`, from left to right, none overlapping another; `lowered` is the
+        text in lower case, as long as the text."""
         if self._finder is None:
-            return
-        at = start
-        while head := self._finder.search(text, at, end):
-            at = head.start()
-            stops = (form.end_in(text, at, end) for form in self._every if form.symbols[0].match(text, at, end))
-            stop = next(filter(None, stops), None)
-            if stop is not None:
-                yield SecretSpan(at, stop, RULE)
-            at = stop or at + 1
+            return []
+        return _apart_from_earlier(
+            SecretSpan(at, stop, RULE)
+            for which, at, _ in self._finder.find(lowered, start, end)
+            for form in self._by_head[self._finder.literals[which]]
+            if (stop := form.end_in(text, at, end)) is not None
+        )
 
     def reaches_over(self, text: str, start: int, border: int, read_until: int) -> int:
         """Return where in `text[start:border]` a value begins, or may begin, that ends behind `border`; else `border`.
@@ -367,6 +398,9 @@ _PERCENT: Final = str.maketrans({char: f"%{ord(char):02X}" for char in "\\%`'<>"
 """Of what is percent-encoded, the view leaves these as they are."""
 
 _EDGE: Final = re.compile(r"[^A-Za-z0-9]")
+_RECENT_MAX: Final = 32
+"""So many forms are sought one by one, each time; to seek them together costs some milliseconds once."""
+
 _RUN_CHARS_MAX: Final = 2_048
 """Of a longer run only the beginning is compared with the hashes."""
 
@@ -392,11 +426,15 @@ def _spelled_again(value: str) -> set[str]:
 class FoundValues:
     """The values that one text has shown so far: the first of them, in the order of the text."""
 
-    __slots__ = ("_forms", "_values")
+    __slots__ = ("_by_head", "_finder", "_forms", "_recent", "_values")
 
     def __init__(self) -> None:
         self._forms: dict[str, str] = {}
         self._values: set[str] = set()
+        self._recent: list[str] = []
+        # All others are sought together, by their first characters.
+        self._by_head: dict[str, list[str]] = {}
+        self._finder: Finder | None = None
 
     def add(self, value: str, rule: str) -> FoundValues | None:
         """Remember a value that `rule` found; return what is to be looked for on its account, None if nothing new."""
@@ -405,21 +443,36 @@ class FoundValues:
         self._values.add(value)
         added = FoundValues()
         added._forms = dict.fromkeys((*_spelled_again(value), *in_base64(value.encode())), rule)
+        added._recent = list(added._forms)
         self._forms |= added._forms
+        self._recent += added._recent
         return added
 
     def spans(self, text: str, start: int, end: int) -> list[SecretSpan]:
         """Return every place of every value in `text[start:end]`, in order, none overlapping another."""
-        if not self._forms:
-            return []
+        if len(self._recent) > max(_RECENT_MAX, len(self._forms) // 2):
+            self._seek_together()
         found: list[SecretSpan] = []
-        for form, rule in self._forms.items():
+        for form in self._recent:
             at = text.find(form, start, end)
             while at >= 0:
-                found.append(SecretSpan(at, at + len(form), rule))
+                found.append(SecretSpan(at, at + len(form), self._forms[form]))
                 at = text.find(form, at + len(form), end)
-        found.sort(key=lambda span: (span.start, -span.end))
-        return [span for place, span in enumerate(found) if not place or span.start >= found[place - 1].end]
+        if self._finder is not None:
+            found += (
+                SecretSpan(at, at + len(form), self._forms[form])
+                for which, at, _ in self._finder.find(text, start, end)
+                for form in self._by_head[self._finder.literals[which]]
+                if text.startswith(form, at, end)
+            )
+        return _apart_from_earlier(found)
+
+    def _seek_together(self) -> None:
+        """Put the recent forms to those that are sought by their first characters."""
+        for form in self._recent:
+            self._by_head.setdefault(form[:GRAM_CHARS], []).append(form)
+        self._recent = []
+        self._finder = finder(self._by_head)
 
 
 class MetSecrets:
@@ -457,8 +510,9 @@ class MetInChat:
         encoded = base64.b64encode(value.encode()).decode().rstrip("=")
         until_s = self._now_s() + MET_SECRETS_TTL_S
         for form in {*_spelled_again(value), encoded, encoded.translate(_TO_URL)}:
-            self._met[len(form), self._digest(form)] = rule, until_s
-            self._met.move_to_end((len(form), self._digest(form)))
+            met = len(form), self._digest(form)
+            self._met[met] = rule, until_s
+            self._met.move_to_end(met)
         while len(self._met) > MET_SECRETS_MAX:
             self._met.popitem(last=False)
 

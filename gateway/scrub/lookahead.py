@@ -11,7 +11,7 @@ from operator import itemgetter
 from typing import Final, NamedTuple
 
 from gateway.scrub.announced import REACH_CHARS
-from gateway.scrub.known import KnownValues, united
+from gateway.scrub.known import PLACEHOLDER, KnownValues, united
 from gateway.scrub.lines import LineRule, follows_cell, line_rules, rule_at, seed_phrases
 from gateway.scrub.openings import BETWEEN_WORDS, SECOND_WORD
 from gateway.scrub.rules import UNSPOKEN, SecretRule, SecretSpan, Site, finder, rule_book
@@ -337,7 +337,7 @@ class LookaheadScanner:
         were found already, some of them elsewhere; at `border` one ended; `is_last` says that no announcing word can
         follow."""
         anchors, places, blocks, line_places = self._chart.anchors_in(text, lowered, start, end)
-        spans = self._spans(text, start, end, anchors, certain)
+        spans = self._spans(text, lowered, start, end, anchors, certain)
         of_lines = {
             (at, rule.id): Opening(at, 0, rule)
             for at, stop in line_places
@@ -363,24 +363,26 @@ class LookaheadScanner:
         return min(suspects, default=end)
 
     def _spans(
-        self, text: str, start: int, end: int, anchors: Sequence[Site], certain: Sequence[SecretSpan]
+        self, text: str, lowered: str, start: int, end: int, anchors: Sequence[Site], certain: Sequence[SecretSpan]
     ) -> list[SecretSpan]:
         """Return the secrets of the closed text that are recognised by their form, in order, without overlaps."""
-        known = list(self._known.spans(text, start, end))
+        known = self._known.spans(text, lowered, start, end)
         phrases = seed_phrases(text, start, end) if self._secret_in is not None else ()
         if certain or phrases:
             inside = sorted(span for span in certain if start <= span.start and span.end <= end)
             known = sorted((*known, *_apart(known, [*inside, *_apart(inside, phrases)])))
-        found = list(known)
+        found = [*known]
+        # Where a placeholder stands a run is in two, as it was at the secret: so a second scrub finds nothing new.
+        borders = sorted((*map(re.Match.span, PLACEHOLDER.finditer(text, start, end)), *(span[:2] for span in known)))
         nearest = 0
         for run in self._runs(text, start, end, anchors):
             at, stop = run.start, run.end
-            while nearest < len(known) and known[nearest].end <= at:
+            while nearest < len(borders) and borders[nearest][1] <= at:
                 nearest += 1
             edges = [at]
             place = nearest
-            while place < len(known) and known[place].start < stop:
-                edges += known[place].start, known[place].end
+            while place < len(borders) and borders[place][0] < stop:
+                edges += borders[place]
                 place += 1
             if len(edges) == 1:
                 found += self._tokens(text[at:stop], at, run.sites.items())

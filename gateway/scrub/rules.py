@@ -110,38 +110,30 @@ def engine_name() -> str:
 
 
 def trie_pattern(literals: Iterable[str]) -> str:
-    """Build a pattern that matches any of the literals, the longest first, and branches once per character."""
-    return trie_of(tuple(map(_escaped, literal)) for literal in literals)
-
-
-_escaped: Final = cache(re.escape)
-
-
-def trie_of(sequences: Iterable[Sequence[str]]) -> str:
-    """Build a `trie_pattern` for sequences of small patterns in place of characters. Characters after which the same
-    follows are one set: an alphabet in the middle of an anchor costs one step, not one for each of its characters."""
+    """Build a pattern that matches any of the literals, the longest first, and branches once per character. Characters
+    after which the same follows are one set: an alphabet in the middle of an anchor costs one step, not many."""
     root: dict[str, Any] = {}
-    for sequence in sequences:
+    for literal in literals:
         node = root
-        for symbol in sequence:
-            node = node.setdefault(symbol, {})
+        for char in literal:
+            node = node.setdefault(char, {})
         node[""] = {}
 
     def branch(node: dict[str, Any]) -> str:
-        alike: dict[tuple[str, str], list[str]] = {}
-        for symbol, child in sorted(node.items()):
-            if symbol:
-                is_character = len(symbol.removeprefix("\\")) == 1
-                alike.setdefault((branch(child), "" if is_character else symbol), []).append(symbol)
-        ways = [(f"[{''.join(each)}]" if len(each) > 1 else each[0]) + rest for (rest, _), each in alike.items()]
+        alike: dict[str, list[str]] = {}
+        for char, child in sorted(node.items()):
+            if char:
+                alike.setdefault(branch(child), []).append(_escaped(char))
+        ways = [(f"[{''.join(each)}]" if len(each) > 1 else each[0]) + rest for rest, each in alike.items()]
         if not ways:
             return ""
         body = ways[0] if len(ways) == 1 else f"(?:{'|'.join(ways)})"
-        if "" not in node:
-            return body
-        return f"(?:{body})?"
+        return f"(?:{body})?" if "" in node else body
 
     return branch(root)
+
+
+_escaped: Final = cache(re.escape)
 
 
 # What a rule may ask of a candidate beyond its shape. Each check is named in rules.toml.

@@ -135,8 +135,8 @@ _LINE_SIGNS: Final = ("\n", "\\", "<", "\r", "\x0b", "\x0c", "\x85", "\u2028", "
 _LINE_SIGN: Final = re.compile(f"[{re.escape(''.join(_LINE_SIGNS))}]")
 """What every line end begins with: to be searched for, which is many times faster."""
 
-_GOES_ON: Final = re.compile(rf"[{_RUN} \t>|#*\"'`\\]")
-"""What the next line must begin with, or a gap before it: a blank line and most signs are none of it."""
+_GOES_ON: Final = re.compile(rf"(?!\d{{4}}-\d\d-\d\d[T\s])[{_RUN} \t>|#*\"'`\\]")
+"""What the next line must begin with, or a gap before it: a blank line, most signs and the date of a log are none."""
 
 _RUN_CHAR: Final = re.compile(f"[{_RUN}]")
 _GAP: Final = re.compile(rf"{_BEFORE}{_LINE}[ \t>|#*/+\"'`\\]{{0,64}}")
