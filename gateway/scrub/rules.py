@@ -422,10 +422,9 @@ class SecretRule:
     anchors: tuple[str, ...]
     """The longest first."""
     body: str
-    """The pattern of anchor and body; empty where `least` to `most` of the `chars` follow an anchor."""
+    """The pattern of anchor and body."""
     chars: str
-    least: int
-    most: int
+    """What the body is made of, if it is one alphabet."""
     more: str
     left: Left | None
     is_glued: bool
@@ -437,30 +436,15 @@ class SecretRule:
     counter_examples: tuple[str, ...]
     is_ended: bool = False
     """Does the body ask what follows it?"""
-    is_loose: bool = False
-    """Are the anchors in lower case, for letters in any?"""
-
-    def may_begin(self, text: str, at: int, end: int) -> bool:
-        """Tell whether anchor and body may stand at `at` of `text[:end]`; one match, before the close look."""
-        if not self.body:
-            return self._body_end(text, at, end) is not None
-        gate = _gate(self.body)
-        return gate is None or gate.match(text, at, end) is not None
 
     def match(self, run: str, anchor_at: int, floor: int, *, is_behind: bool = False) -> SecretSpan | None:
         """Return the secret of this rule whose anchor is at `anchor_at` of a run, not before `floor`, where another
         one has ended if `is_behind`."""
-        is_part = False
-        if self.body:
-            found = _compiled(self.body).match(run, anchor_at)
-            if found is None:
-                return None
-            is_part = "secret" in found.re.groupindex
-            start, stop = found.span("secret") if is_part else found.span()
-        elif (body_end := self._body_end(run, anchor_at, len(run))) is not None:
-            start, stop = anchor_at, body_end
-        else:
+        found = _compiled(self.body).match(run, anchor_at)
+        if found is None:
             return None
+        is_part = "secret" in found.re.groupindex
+        start, stop = found.span("secret") if is_part else found.span()
         if self.left is not None:
             before = self.left.start(run, anchor_at, floor, is_behind=is_behind)
             if before is None:
@@ -483,7 +467,7 @@ class SecretRule:
 
     def may_go_on(self, run: str, at: int) -> bool:
         """Tell whether more text behind the run can make a token of what is none yet at `at`."""
-        return bool(self.body) or any(
+        return not self.chars or any(
             run.startswith(anchor, at)
             and len(run) - at - len(anchor) < self.nominal
             and _compiled(f"{self.chars}*").fullmatch(run, at + len(anchor)) is not None
@@ -501,25 +485,15 @@ class SecretRule:
         anchors = tuple(anchor.lower() for anchor in self.anchors if len(anchor) >= chars_min and not anchor.isalnum())
         if self.left is not None or not anchors or "(?P<secret>" in self.body:
             return None
+        count = self.body.rpartition(self.chars)[2]
         return replace(
             self,
             anchors=anchors,
-            body=self.body and f"(?i:{self.body})",
-            chars=f"(?i:{self.chars})",
+            body=f"(?i:{trie_pattern(anchors)}{self.chars}{count})" if self.chars else f"(?i:{self.body})",
+            chars=self.chars and f"(?i:{self.chars})",
             more="",
             checks=(*self.checks, has_digit),
-            is_loose=True,
         )
-
-    def _body_end(self, text: str, at: int, end: int) -> int | None:
-        """Return where the characters behind an anchor end that make a body; None if they are too few."""
-        for anchor in self.anchors:
-            behind = at + len(anchor)
-            if (text[at:behind].lower() if self.is_loose else text[at:behind]) == anchor:
-                found = _compiled(f"{self.chars}+").match(text, behind, end)
-                if found is not None and found.end() - behind >= self.least:
-                    return min(found.end(), behind + self.most)
-        return None
 
     def _anchor_chars(self, token: str) -> int:
         return max((len(anchor) for anchor in self.anchors if token.startswith(anchor)), default=0)
@@ -553,10 +527,9 @@ class RuleBook:
 
     def may_begin(self, text: str, at: int, literal: str, end: int) -> bool:
         """Tell whether the body of a rule follows an anchor of `text[:end]`."""
-        for rule in self.by_anchor.get(literal, ()):
-            if rule.may_begin(text, at, end):
-                return True
-        return literal not in self.by_anchor
+        if literal not in self.by_anchor:
+            return True
+        return any(gate is None or gate.match(text, at, end) for gate in _gates(literal))
 
     def beginning_with(self, text: str, at: int, literal: str) -> Sequence[SecretRule]:
         """Return the rules that may begin at `at`, where `literal` is the longest anchor, the most specific first."""
@@ -572,9 +545,11 @@ class RuleBook:
 
 
 @cache
-def _gate(body: str) -> re.Pattern[str] | None:
-    """Return what a body must match where the run of a token may go on; None if it asks where the run ends."""
-    return None if _ASKS_FOR_THE_END.search(body) else _compiled(_ENDS_BEFORE.sub("", body))
+def _gates(anchor: str) -> tuple[re.Pattern[str] | None, ...]:
+    """Return what one of the rules of an anchor must match where the run of a token may go on; None of a rule that asks
+    where the run ends."""
+    bodies = dict.fromkeys(rule.body for rule in rule_book().by_anchor[anchor])
+    return tuple(None if _ASKS_FOR_THE_END.search(each) else _compiled(_ENDS_BEFORE.sub("", each)) for each in bodies)
 
 
 @cache
@@ -621,15 +596,15 @@ def _rule(rule_id: str, row: Mapping[str, Any]) -> SecretRule:
     checks = tuple(row.get("checks", ("varied",)))
     left = row.get("left")
     name, _, count = row.get("body", "").partition(":")
-    nominal = int(count or 0)
+    nominal, chars = int(count or 0), f"[{ALPHABETS[name]}]" if name else ""
     examples = row.get("examples", [f"{anchor}<{_DRAWN_AS.get(name, name)}:{nominal}>" for anchor in anchors])
     return SecretRule(
         id=rule_id,
         anchors=tuple(sorted(anchors, key=len, reverse=True)),
-        body=expanded(row.get("pattern", "")),
-        chars=f"[{ALPHABETS[name]}]" if name else "",
-        least=int(nominal * _COMPLETE_SHARE),
-        most=nominal + _SURPLUS_CHARS,
+        body=trie_pattern(anchors) + f"{chars}{{{int(nominal * _COMPLETE_SHARE)},{nominal + _SURPLUS_CHARS}}}"
+        if name
+        else expanded(row["pattern"]),
+        chars=chars,
         more=ALPHABETS[name] if name else expanded(row.get("more", "")),
         left=_left(left) if left else None,
         is_glued=bool(left) or bool(row.get("glued", False)),
