@@ -131,8 +131,11 @@ _TALK: Final = re.compile(rf"(?P<ending>[a-zß-ÿа-яё]{{0,12}}+)(?:,? {_PLAIN
 """Words as in any sentence, in the case that sentences have: none of them is a value, whatever announces it."""
 
 _CJK: Final = "[\u3040-\ud7ff]"
-_STOP: Final = re.compile(rf"[.;?!](?=\s|\Z)|{_CJK}{{0,12}}[。，；！？、]|(?=(?P<clause>{_CJK}{{13}}))")
-"""Behind these no value is looked for: the end of a sentence, a clause in a script without spaces, a long one."""
+_STOP: Final = re.compile(
+    rf"[.;?!](?=\s|\Z)|{_CJK}{{0,12}}[。，；！？、]|(?=(?P<clause>{_CJK}{{13}}))|,? [1-9][0-9]{{1,2}}(?=[ \n])"
+)
+"""Behind these no value is looked for: the end of a sentence, a clause in a script without spaces, a long one, and a
+number too short for any value."""
 
 _BELOW: Final = re.compile(rf"\n\s{{0,12}}(?!(?i:[a-z]*{UNSPOKEN.pattern}))(?P<word>{_PLAIN})(?=[:,.;?!]?(?:\s|\Z))")
 """The first word of the next line, which is no value either if it can be spoken."""

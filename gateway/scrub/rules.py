@@ -485,11 +485,11 @@ class SecretRule:
         anchors = tuple(anchor.lower() for anchor in self.anchors if len(anchor) >= chars_min and not anchor.isalnum())
         if self.left is not None or not anchors or "(?P<secret>" in self.body:
             return None
-        count = self.body.rpartition(self.chars)[2]
+        body = trie_pattern(anchors) + self.body[self.body.rindex(self.chars) :] if self.chars else self.body
         return replace(
             self,
             anchors=anchors,
-            body=f"(?i:{trie_pattern(anchors)}{self.chars}{count})" if self.chars else f"(?i:{self.body})",
+            body=f"(?i:{body})",
             chars=self.chars and f"(?i:{self.chars})",
             more="",
             checks=(*self.checks, has_digit),
@@ -527,9 +527,8 @@ class RuleBook:
 
     def may_begin(self, text: str, at: int, literal: str, end: int) -> bool:
         """Tell whether the body of a rule follows an anchor of `text[:end]`."""
-        if literal not in self.by_anchor:
-            return True
-        return any(gate is None or gate.match(text, at, end) for gate in _gates(literal))
+        gate = _gate(literal) if literal in self.by_anchor else None
+        return gate is None or gate.match(text, at, end) is not None
 
     def beginning_with(self, text: str, at: int, literal: str) -> Sequence[SecretRule]:
         """Return the rules that may begin at `at`, where `literal` is the longest anchor, the most specific first."""
@@ -545,11 +544,13 @@ class RuleBook:
 
 
 @cache
-def _gates(anchor: str) -> tuple[re.Pattern[str] | None, ...]:
-    """Return what one of the rules of an anchor must match where the run of a token may go on; None of a rule that asks
+def _gate(anchor: str) -> re.Pattern[str] | None:
+    """Return what one of the rules of an anchor must match where the run of a token may go on; None if one of them asks
     where the run ends."""
-    bodies = dict.fromkeys(rule.body for rule in rule_book().by_anchor[anchor])
-    return tuple(None if _ASKS_FOR_THE_END.search(each) else _compiled(_ENDS_BEFORE.sub("", each)) for each in bodies)
+    bodies = dict.fromkeys(rule.body.replace("(?P<secret>", "(?:") for rule in rule_book().by_anchor[anchor])
+    if any(map(_ASKS_FOR_THE_END.search, bodies)):
+        return None
+    return _compiled("|".join(f"(?:{_ENDS_BEFORE.sub('', each)})" for each in bodies))
 
 
 @cache

@@ -163,7 +163,11 @@ _CANDIDATE: Final = re.compile(
 )
 _RUN: Final = re.compile(r"[!-~]+")
 _LINKS: Final = re.compile(r"[—–=-]|<-{1,2}|->|[(（]")
+_LINK_SIGNS: Final = "—–=->(（"
+"""What those end with."""
+
 _BESIDE: Final = re.compile(r"[\"'`*|,:)»”」』，]")
+_PASSED: Final = " \"'`*|,:)»”」』，"
 _WORD: Final = re.compile(r"[^\W\d_](?:[^\W\d_]|['-](?=[^\W\d_]))*")
 
 
@@ -181,7 +185,7 @@ def candidates(
     """Yield values in `text[start:end]` behind which an announcing word may stand, at one of the `places`, or may
     still come; `lowered` is the text in lower case, as long as the text."""
     done = start
-    speaking = (at for at, stop in places if not _is_silent(lowered[at:stop]))
+    speaking = (at for at, stop in places if not _is_silent(lowered[at:stop]) and _is_linked(lowered, at))
     for zone_end in (*(_run_start(text, place) for place in speaking), *(() if is_last else (end,))):
         zone = max(done, zone_end - _REACH_CHARS - _RUN_CHARS_MAX)
         done = max(done, zone_end)
@@ -203,6 +207,19 @@ def _is_silent(word: str) -> bool:
         and word.isalpha()
         and not any(each in word for each in vocabulary().announcing if is_announcing(each))
     )
+
+
+def _is_linked(lowered: str, place: int) -> bool:
+    """Tell whether a word or a sign that links it to a value may stand before an announcing word."""
+    backwards = lowered[max(0, place - _REACH_CHARS) : place].rstrip(_PASSED)[::-1]
+    last = _WORD.match(backwards)
+    if last is None:
+        return not backwards or backwards[0] in _LINK_SIGNS or backwards[0].isspace()
+    words, word = vocabulary(), last.group()[::-1]
+    if not word.isascii() and any(char.isascii() or is_cjk(char) for char in word):
+        return True  # where a script begins, another word does
+    is_link = word in words.copulas or word in words.links or word in words.possessives
+    return is_link or words.certain_before.fullmatch(last.group()) is not None
 
 
 def _run_start(text: str, place: int) -> int:

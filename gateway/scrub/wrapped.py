@@ -130,13 +130,13 @@ _ENCODES: Final = re.compile(r"[+/]")
 _RUN: Final = r"A-Za-z0-9_+/=.:~\-"
 _BEFORE: Final = r"\\{0,3}[\"'`]?[ \t]{0,4}(?:[=+&\\]{1,2}[ \t]{0,4})?"
 _LINE: Final = r"(?:\r\n?|[\n\x0b\x0c\x85\u2028\u2029]|(?:\\{1,4}r)?\\{1,4}n|<br ?/?>)"
-_LINE_END: Final = re.compile(rf"(?<=[{_RUN}\"'`\\ \t]){_LINE}")
 _LINE_SIGNS: Final = ("\n", "\\", "<", "\r", "\x0b", "\x0c", "\x85", "\u2028", "\u2029")
 _LINE_SIGN: Final = re.compile(f"[{re.escape(''.join(_LINE_SIGNS))}]")
 """What every line end begins with: to be searched for, which is many times faster."""
 
-_GOES_ON: Final = re.compile(rf"(?!\d{{4}}-\d\d-\d\d[T\s])[{_RUN} \t>|#*\"'`\\]")
-"""What the next line must begin with, or a gap before it: a blank line, most signs and the date of a log are none."""
+_LINE_END: Final = re.compile(rf"(?<=[{_RUN}\"'`\\ \t]){_LINE}(?=(?!\d{{4}}-\d\d-\d\d[T\s])[{_RUN} \t>|#*\"'`\\]|\Z)")
+"""Where the next line, or a gap before it, may go on with this one: a blank line, most signs and the date of a log do
+not."""
 
 _RUN_CHAR: Final = re.compile(f"[{_RUN}]")
 _GAP: Final = re.compile(rf"{_BEFORE}{_LINE}[ \t>|#*/+\"'`\\]{{0,64}}")
@@ -320,8 +320,6 @@ class WrappedTokens:
             if line_end is None:
                 continue
             at = line_end.end()
-            if at < border and not _GOES_ON.match(text, at):
-                continue
             head = head_before(text, start, line_end.start())
             if head is None:
                 continue
