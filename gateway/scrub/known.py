@@ -124,6 +124,14 @@ class Form:
     plain: str
     symbols: tuple[re.Pattern[str], ...]
     """One for each character of `plain`."""
+    whole: str
+    """The pattern of all, compiled when its beginning is met for the first time."""
+
+    @staticmethod
+    def of(plain: str, symbols: Iterable[re.Pattern[str]]) -> Form:
+        """Make a form of its symbols."""
+        each = tuple(symbols)
+        return Form(plain, each, _BREAK.pattern.join(symbol.pattern for symbol in each))
 
     @property
     def reach_chars(self) -> int:
@@ -145,7 +153,7 @@ class Form:
 
     def end_in(self, text: str, at: int, end: int) -> int | None:
         """Return where the form that begins at `at` ends; None if the form is not at `at`."""
-        found = _compiled(_BREAK.pattern.join(symbol.pattern for symbol in self.symbols)).match(text, at, end)
+        found = _compiled(self.whole).match(text, at, end)
         return found.end() if found else None
 
     def is_begun(self, text: str, at: int, end: int) -> bool:
@@ -171,10 +179,10 @@ def forms(value: str) -> Iterator[Form]:
     """Yield every form of one secret, each once."""
     octets = value.encode(errors="surrogatepass")
     for plain in dict.fromkeys((value, normalised(value))):
-        yield Form(plain, tuple(map(_symbol, _PIECE.findall(plain))))
-    yield Form(octets.hex(), tuple(_compiled(_either_case(digit)) for digit in octets.hex()))
+        yield Form.of(plain, map(_symbol, _PIECE.findall(plain)))
+    yield Form.of(octets.hex(), (_compiled(_either_case(digit)) for digit in octets.hex()))
     for core in dict.fromkeys(in_base64(octets)):
-        yield Form(core, tuple(_compiled(re.escape(char)) for char in core))
+        yield Form.of(core, (_compiled(re.escape(char)) for char in core))
 
 
 def in_base64(octets: bytes) -> Iterator[str]:
