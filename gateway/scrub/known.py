@@ -440,7 +440,6 @@ class FoundValues:
         self._forms: dict[str, str] = {}
         self._values: set[str] = set()
         self._recent: list[str] = []
-        # All others are sought together, by their first characters.
         self._by_head: dict[str, list[str]] = {}
         self._finder: Finder | None = None
 
@@ -458,8 +457,10 @@ class FoundValues:
 
     def spans(self, text: str, start: int, end: int) -> list[SecretSpan]:
         """Return every place of every value in `text[start:end]`, in order, none overlapping another."""
-        if len(self._recent) > max(_RECENT_MAX, len(self._forms) // 2):
-            self._seek_together()
+        if len(self._recent) > _RECENT_MAX:
+            for form in self._recent:
+                self._by_head.setdefault(form[:GRAM_CHARS], []).append(form)
+            self._finder, self._recent = finder(self._by_head), []
         found: list[SecretSpan] = []
         for form in self._recent:
             at = text.find(form, start, end)
@@ -474,13 +475,6 @@ class FoundValues:
                 if text.startswith(form, at, end)
             )
         return _apart_from_earlier(found)
-
-    def _seek_together(self) -> None:
-        """Put the recent forms to those that are sought by their first characters."""
-        for form in self._recent:
-            self._by_head.setdefault(form[:GRAM_CHARS], []).append(form)
-        self._recent = []
-        self._finder = finder(self._by_head)
 
 
 class MetSecrets:

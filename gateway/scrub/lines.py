@@ -22,6 +22,7 @@ from gateway.scrub.judge import Bond, is_pass_phrase, is_secret
 from gateway.scrub.known import PLACEHOLDER
 from gateway.scrub.rules import CHECKS, Check, SecretSpan
 from gateway.scrub.states import State, StepResult
+from gateway.scrub.view import flattening, stretches
 from gateway.scrub.words import Announcement, KeywordFamily, backwards, family_of_name
 
 # Seed phrases: twelve to twenty-four words of one list of BIP-39, which nobody says in a row by chance.
@@ -35,10 +36,8 @@ WORDS_MAX: Final = 24
 _DISTINCT_MIN: Final = 9
 _DISTINCT_OF_TWELVE_MIN: Final = 6
 _WORD_CHARS_MAX: Final = 8
-_LEAST_OCTETS: Final = WORDS_MIN * 4 - 1
-_LETTERS: Final = b"abcdefghijklmnopqrstuvwxyz \n"
-_FLAT: Final = bytes(ord("x") if octet in _LETTERS else ord(" ") for octet in range(256))
-_LONG: Final = b"x" * _LEAST_OCTETS
+_CHARS_MIN: Final = WORDS_MIN * 4 - 1
+_FLAT: Final = flattening("abcdefghijklmnopqrstuvwxyz \n")
 _PIECE: Final = re.compile(r"[^ \n]+")
 _BEFORE: Final = "\"'`(:=,>"
 _LAST_WORD: Final = re.compile(rf"(?<![^\s{_BEFORE}])[a-z]{{3,{_WORD_CHARS_MAX}}}[ \n]\Z")
@@ -61,11 +60,6 @@ def _lists() -> tuple[frozenset[str], ...]:
     return tuple(frozenset(line.split()) for line in _lines())
 
 
-@cache
-def _english_octets() -> frozenset[bytes]:
-    return frozenset(map(str.encode, _english()))
-
-
 def is_mnemonic(value: str) -> bool:
     """Tell whether a value is words of one of the ten lists, numbered or not; how many, the rule's pattern says."""
     words = [word for word in _BETWEEN.split(value) if word]
@@ -73,20 +67,13 @@ def is_mnemonic(value: str) -> bool:
 
 
 def seed_phrases(text: str, start: int, end: int) -> list[SecretSpan]:
-    """Return the seed phrases in `text[start:end]`. What cannot hold one is passed over among bytes, as fast as bytes
-    are searched."""
-    found: list[SecretSpan] = []
-    octets = text[start:end].encode(errors="surrogatepass")
-    flat = octets.translate(_FLAT)
-    at = flat.find(_LONG)
-    while at >= 0:
-        stop = flat.find(b" ", at)
-        stop = stop if stop >= 0 else len(flat)
-        if _may_hold(octets[at:stop].split()):
-            begins = start + len(octets[:at].decode(errors="surrogatepass"))
-            found += _in_stretch(text, begins, begins + stop - at, end)
-        at = flat.find(_LONG, stop)
-    return found
+    """Return the seed phrases in `text[start:end]`."""
+    return [
+        phrase
+        for at, stop in stretches(text, start, end, _FLAT, _CHARS_MIN)
+        if _may_hold(text[at:stop].split())
+        for phrase in _in_stretch(text, at, stop, end)
+    ]
 
 
 def _in_stretch(text: str, at: int, stop: int, end: int) -> Iterator[SecretSpan]:
@@ -105,9 +92,9 @@ def _in_stretch(text: str, at: int, stop: int, end: int) -> Iterator[SecretSpan]
     yield from _phrase(text, words)
 
 
-def _may_hold(words: list[bytes]) -> bool:
+def _may_hold(words: list[str]) -> bool:
     """Tell whether enough words of the list follow each other: one that is none lets all before it be passed over."""
-    listed, last = _english_octets(), WORDS_MIN - 1
+    listed, last = _english(), WORDS_MIN - 1
     while last < len(words):
         at = last
         while at > last - WORDS_MIN and words[at] in listed:

@@ -376,6 +376,26 @@ def is_cjk(char: str) -> bool:
     return "\u2e80" <= char <= "\u2fff" or "\u3040" <= char <= "\ud7ff"
 
 
+def flattening(chars: str) -> bytes:
+    """Return the table for `stretches` of these characters, which are ASCII."""
+    return bytes(ord("x") if chr(octet) in chars else ord(" ") for octet in range(256))
+
+
+def stretches(text: str, start: int, end: int, flat: bytes, least: int) -> Iterator[tuple[int, int]]:
+    """Yield where in `text[start:end]` at least so many characters of one kind follow each other. Searched among bytes,
+    where a row of equal ones is found many times faster than a run of different characters."""
+    octets = text[start:end].encode(errors="surrogatepass")
+    row = octets.translate(flat)
+    done, at = 0, row.find(b"x" * least)
+    while at >= 0:
+        stop = row.find(b" ", at)
+        stop = stop if stop >= 0 else len(row)
+        start += len(octets[done:at].decode(errors="surrogatepass"))
+        yield start, start + stop - at
+        start += stop - at
+        done, at = stop, row.find(b"x" * least, stop)
+
+
 # Text one layer deep in base64, base64url or hex: what hides there is looked at as well.
 #
 # Most runs that look like base64 are not encoded text but digests, identifiers and pictures, so a few bytes at either
@@ -390,9 +410,7 @@ _PROBE_OCTETS: Final = 24
 _BASE64: Final = re.compile(f"[A-Za-z0-9+/_-]{{{ENCODED_CHARS_MIN},}}={{0,2}}")
 _HEX: Final = re.compile(f"(?<![0-9A-Fa-f])[0-9A-Fa-f]{{{_HEX_CHARS_MIN},}}")
 _ENCODED_END: Final = re.compile(f"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{{{ENCODED_CHARS_MIN},}}={{0,2}}\\Z")
-_CHARS: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_=")
-_FLAT: Final = bytes(ord("x") if octet in _CHARS else ord(" ") for octet in range(256))
-_LONG: Final = b"x" * ENCODED_CHARS_MIN
+_FLAT: Final = flattening("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_=")
 _FROM_URL: Final = str.maketrans("-_", "+/")
 _TEXT_BYTES: Final = bytes([0, 9, 10, 13, *range(32, 127)])
 """ASCII text; the zeros are those of UTF-16, which PowerShell encodes."""
@@ -409,18 +427,8 @@ class Encoded(NamedTuple):
 
 
 def encoded_runs(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield where in `text[start:end]` runs stand that are long enough and of the characters of base64 or hex.
-    Searched among bytes, where a row of equal ones is found many times faster than a run of different characters."""
-    octets = text[start:end].encode(errors="surrogatepass")
-    flat = octets.translate(_FLAT)
-    done, at = 0, flat.find(_LONG)
-    while at >= 0:
-        stop = flat.find(b" ", at)
-        stop = stop if stop >= 0 else len(flat)
-        start += len(octets[done:at].decode(errors="surrogatepass"))
-        yield start, start + stop - at
-        start += stop - at
-        done, at = stop, flat.find(_LONG, stop)
+    """Yield where in `text[start:end]` runs stand that are long enough and of the characters of base64 or hex."""
+    return stretches(text, start, end, _FLAT, ENCODED_CHARS_MIN)
 
 
 def encoded_texts(run: str) -> Iterator[Encoded]:
