@@ -141,12 +141,13 @@ class Form:
 
     def heads(self) -> Iterator[str]:
         """Yield literals in lower case, one of which the form begins with wherever it stands in lower-case text: its
-        first characters, up to a line break or to one that may be spelled in several ways."""
+        first characters, up to a line break or to one that may be spelled in several ways. A sigma has two."""
         head = ""
         for symbol in self.symbols[:_HEAD_CHARS]:
             yield from (head + sign for sign in _BREAK_SIGNS if head)
             if len(symbol.pattern) > _PLAIN_SYMBOL_CHARS_MAX:
-                yield from (head + sign for sign in {*_SPELLED_SIGNS, self.plain[len(head)].lower()})
+                char = self.plain[len(head)]
+                yield from (head + sign for sign in {*_SPELLED_SIGNS, char.lower(), f"a{char}".lower()[1:]})
                 return
             head += symbol.pattern[symbol.pattern[0] in "[\\"].lower()
         yield head
@@ -241,9 +242,6 @@ RULE: Final = "known"
 VALUE_CHARS_MIN: Final = 6
 """A shorter value is a word, not a secret: hiding it would shred every text."""
 
-_GAP: Final = re.compile(r"[=\\]{0,2}(?:\r\n?|\n)[ \t>|#*]{0,16}\Z")
-_CUT_CHARS: Final = 3
-
 
 def united(spans: Iterable[SecretSpan]) -> list[SecretSpan]:
     """Return the spans in order, where those that overlap are one, so that nothing of either is left. One with a known
@@ -271,7 +269,7 @@ def _apart_from_earlier(spans: Iterable[SecretSpan]) -> list[SecretSpan]:
 class KnownValues:
     """Exact search for a fixed set of secrets. Empty is cheap."""
 
-    __slots__ = ("_by_cut", "_by_head", "_crossing", "_finder")
+    __slots__ = ("_by_head", "_crosses", "_finder", "_reach_chars")
 
     def __init__(self, values: Iterable[str] = ()) -> None:
         every = list(dict.fromkeys(form for value in values for line in _lines(value) for form in forms(line)))
@@ -281,11 +279,8 @@ class KnownValues:
                 self._by_head.setdefault(head, []).append(form)
         self._finder = finder(self._by_head) if every else None
         # While one of these is still arriving on one line, a part of it could be closed.
-        self._crossing = [form for form in every if closed_until(form.plain, 0, len(form.plain)) > 0]
-        self._by_cut: dict[str, list[Form]] = {}
-        for form in every:
-            for cut in _cuts(form):
-                self._by_cut.setdefault(cut, []).append(form)
+        self._crosses = any(closed_until(form.plain, 0, len(form.plain)) > 0 for form in every)
+        self._reach_chars = max((form.reach_chars for form in every), default=0)
 
     def spans(self, text: str, lowered: str, start: int, end: int) -> list[SecretSpan]:
         """Return every occurrence in `text[start:end]`, from left to right, none overlapping another; `lowered` is the
@@ -304,36 +299,17 @@ class KnownValues:
 
         Only a value with spaces in it can do that, or one that is broken over lines. What stands in the text up to
         `read_until` says whether it goes on."""
-        if self._finder is None:
-            return border
-        earliest = border
-        for form in self._open_at(text, start, border):
-            since = max(start, border - form.reach_chars)
-            for first in form.symbols[0].finditer(text, since, earliest):
-                at = first.start()
-                if form.is_begun(text, at, read_until) or (form.end_in(text, at, read_until) or 0) > border:
-                    earliest = at
-                    break
-        return earliest
-
-    def _open_at(self, text: str, start: int, border: int) -> list[Form]:
-        """Return the forms that may be going on at `border`."""
         since = max(start, border - _BREAK_CHARS_MAX)
         has_break = text.find("\n", since, border) >= 0 or text.find("\r", since, border) >= 0
-        gap = _GAP.search(text, since, border) if has_break else None
-        if gap is None:
-            return self._crossing
-        before = text[max(start, gap.start() - _CUT_CHARS) : gap.start()].lower()
-        broken = [form for chars in range(len(before) + 1) for form in self._by_cut.get(before[chars:], ())]
-        return broken + self._crossing
-
-
-def _cuts(form: Form) -> set[str]:
-    """Return what may precede a line break in the middle of the form: its last few characters, empty for anything."""
-    plain = form.plain.lower()
-    if not (form.plain.isascii() and form.plain.isalnum()):
-        return {""}
-    return {plain[max(0, at - _CUT_CHARS) : at] for at in range(1, len(plain))}
+        if self._finder is None or not (self._crosses or has_break):
+            return border
+        since = max(start, border - self._reach_chars)
+        for which, at, _ in self._finder.find(text[since : border + _HEAD_CHARS].lower()):
+            for form in self._by_head[self._finder.literals[which]] if since + at < border else ():
+                begun = since + at
+                if form.is_begun(text, begun, read_until) or (form.end_in(text, begun, read_until) or 0) > border:
+                    return begun
+        return border
 
 
 def _lines(value: str) -> Iterator[str]:

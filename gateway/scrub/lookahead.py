@@ -16,7 +16,7 @@ from gateway.scrub.lines import LineRule, follows_cell, line_rules, rule_at, see
 from gateway.scrub.openings import BETWEEN_WORDS, SECOND_WORD
 from gateway.scrub.rules import UNSPOKEN, SecretRule, SecretSpan, Site, finder, rule_book
 from gateway.scrub.states import BEGIN, Candidate, candidates
-from gateway.scrub.view import CONTEXT_CHARS, ENCODED_CHARS_MIN, encoded_runs, encoded_texts
+from gateway.scrub.view import CONTEXT_CHARS, ENCODED, ENCODED_CHARS_MIN, encoded_texts, stretches
 from gateway.scrub.words import (
     ENDING_CHARS_MAX,
     Announcement,
@@ -417,7 +417,7 @@ class LookaheadScanner:
     ) -> Iterator[SecretSpan]:
         """Yield the encoded texts that hold a secret, apart from what was `found`."""
         nearest = 0
-        for run_at, stop in encoded_runs(text, start, end):
+        for run_at, stop in stretches(text, start, end, ENCODED, ENCODED_CHARS_MIN):
             while nearest < len(found) and found[nearest].end <= run_at:
                 nearest += 1
             edges = [run_at]

@@ -410,7 +410,7 @@ _PROBE_OCTETS: Final = 24
 _BASE64: Final = re.compile(f"[A-Za-z0-9+/_-]{{{ENCODED_CHARS_MIN},}}={{0,2}}")
 _HEX: Final = re.compile(f"(?<![0-9A-Fa-f])[0-9A-Fa-f]{{{_HEX_CHARS_MIN},}}")
 _ENCODED_END: Final = re.compile(f"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{{{ENCODED_CHARS_MIN},}}={{0,2}}\\Z")
-_FLAT: Final = flattening("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_=")
+ENCODED: Final = flattening("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_=")
 _FROM_URL: Final = str.maketrans("-_", "+/")
 _TEXT_BYTES: Final = bytes([0, 9, 10, 13, *range(32, 127)])
 """ASCII text; the zeros are those of UTF-16, which PowerShell encodes."""
@@ -424,11 +424,6 @@ class Encoded(NamedTuple):
     start: int
     end: int
     text: str
-
-
-def encoded_runs(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield where in `text[start:end]` runs stand that are long enough and of the characters of base64 or hex."""
-    return stretches(text, start, end, _FLAT, ENCODED_CHARS_MIN)
 
 
 def encoded_texts(run: str) -> Iterator[Encoded]:
