@@ -37,7 +37,6 @@ _ID_CHARS: Final = 6
 _KIND: Final = "[a-z0-9-]{1,20}"
 
 PLACEHOLDER: Final = re.compile(rf"\[redacted:{_KIND}#[0-9a-f]{{4,{_ID_CHARS}}}\]")
-
 _PLACEHOLDER_CHARS_MAX: Final = 40
 
 LIKENESS: Final = re.compile(r"\[redacted:[^\[\]\s]{1,40}\]", re.IGNORECASE)
@@ -105,10 +104,8 @@ _QUOTES: Final = frozenset("\"'`")
 _SPACES: Final = r"(?: |\+|%(?:25){0,3}20|\\{1,4}(?:u00|x)20|&(?:amp;){0,3}(?:#0{0,4}32|#x0{0,4}20|nbsp);)"
 _BREAK: Final = re.compile(r"(?:[=\\]{0,2}(?:\r\n?|\n)[ \t>|#*]{0,16})?")
 _BREAK_CHARS_MAX: Final = 20
-_BREAK_SIGNS: Final = "=\\\r\n"
-_SPELLED_SIGNS: Final = "%\\&+"
-"""What breaks, and characters that are spelled otherwise, begin with."""
-
+_BREAK_SIGNS: Final = "=\\\r\n"  # what a break begins with
+_SPELLED_SIGNS: Final = "%\\&+"  # and a character that is spelled otherwise
 _BREAKS_MAX: Final = 8
 _PLAIN_SYMBOL_CHARS_MAX: Final = 4
 _SYMBOL_CHARS_MAX: Final = 24
@@ -382,9 +379,7 @@ _PERCENT: Final = str.maketrans({char: f"%{ord(char):02X}" for char in "\\%`'<>"
 """Of what is percent-encoded, the view leaves these as they are."""
 
 _EDGE: Final = re.compile(r"[^A-Za-z0-9]")
-_RECENT_MAX: Final = 32
-"""So many forms are sought one by one, each time; to seek them together costs some milliseconds once."""
-
+_RECENT_MAX: Final = 32  # forms that are sought one by one each time; to seek them together costs milliseconds once
 _RUN_CHARS_MAX: Final = 2_048
 """Of a longer run only the beginning is compared with the hashes."""
 

@@ -253,6 +253,19 @@ def _apart(known: Sequence[SecretSpan], others: Iterable[SecretSpan]) -> Iterato
             yield span
 
 
+def _edges(runs: Iterable[tuple[int, int]], borders: Sequence[tuple[int, ...] | SecretSpan]) -> Iterator[list[int]]:
+    """Yield for each run where it begins, where borders in it begin and end, and where the run ends; all in order."""
+    nearest = 0
+    for at, stop in runs:
+        while nearest < len(borders) and borders[nearest][1] <= at:
+            nearest += 1
+        edges, place = [at], nearest
+        while place < len(borders) and borders[place][0] < stop:
+            edges += borders[place][0], borders[place][1]
+            place += 1
+        yield [*edges, max(stop, edges[-1])]
+
+
 class Opening(NamedTuple):
     """Where in the text something begins that a state is to read."""
 
@@ -377,20 +390,12 @@ class LookaheadScanner:
         found = [*known]
         # Where a placeholder stands a run is in two, as it was at the secret: so a second scrub finds nothing new.
         borders = sorted((*map(re.Match.span, PLACEHOLDER.finditer(text, start, end)), *(span[:2] for span in known)))
-        nearest = 0
-        for run in self._runs(text, start, end, anchors):
-            at, stop = run.start, run.end
-            while nearest < len(borders) and borders[nearest][1] <= at:
-                nearest += 1
-            edges = [at]
-            place = nearest
-            while place < len(borders) and borders[place][0] < stop:
-                edges += borders[place]
-                place += 1
-            if len(edges) == 1:
-                found += self._tokens(text[at:stop], at, run.sites.items())
+        runs = self._runs(text, start, end, anchors)
+        for run, edges in zip(runs, _edges(((run.start, run.end) for run in runs), borders), strict=True):
+            if len(edges) == 2:
+                found += self._tokens(text[run.start : run.end], run.start, run.sites.items())
             else:
-                found += self._between(text, [*edges, max(stop, edges[-1])], 0)
+                found += self._between(text, edges, 0)
         found.sort()
         if self._secret_in is not None and (encoded := list(self._encoded(text, start, end, found, self._secret_in))):
             found = sorted((*found, *encoded))
@@ -416,21 +421,14 @@ class LookaheadScanner:
         self, text: str, start: int, end: int, found: Sequence[SecretSpan], secret_in: Callable[[str], str | None]
     ) -> Iterator[SecretSpan]:
         """Yield the encoded texts that hold a secret, apart from what was `found`."""
-        nearest = 0
-        for run_at, stop in stretches(text, start, end, ENCODED, ENCODED_CHARS_MIN):
-            while nearest < len(found) and found[nearest].end <= run_at:
-                nearest += 1
-            edges = [run_at]
-            while nearest < len(found) and found[nearest].start < stop:
-                edges += found[nearest].start, found[nearest].end
-                nearest += 1
-            for left, right in zip(edges[::2], (*edges[1::2], stop), strict=True):
+        for edges in _edges(stretches(text, start, end, ENCODED, ENCODED_CHARS_MIN), found):
+            for left, right in zip(edges[::2], edges[1::2], strict=True):
                 for encoded in encoded_texts(text[left:right]) if right - left >= ENCODED_CHARS_MIN else ():
                     self.attempts += 1
                     if (rule := secret_in(encoded.text)) is not None:
                         yield SecretSpan(left + encoded.start, left + encoded.end, rule)
 
-    def _runs(self, text: str, start: int, end: int, anchors: Sequence[Site]) -> Iterable[_Run]:
+    def _runs(self, text: str, start: int, end: int, anchors: Sequence[Site]) -> Sequence[_Run]:
         """Yield the runs of printable characters that hold an anchor and are long enough for a token."""
         runs: list[_Run] = []
         run = _Run(start, start, {})

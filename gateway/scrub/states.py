@@ -163,11 +163,8 @@ _CANDIDATE: Final = re.compile(
 )
 _RUN: Final = re.compile(r"[!-~]+")
 _LINKS: Final = re.compile(r"[—–=-]|<-{1,2}|->|[(（]")
-_LINK_SIGNS: Final = "—–=->(（"
-"""What those end with."""
-
-_BESIDE: Final = re.compile(r"[\"'`*|,:)»”」』，]")
-_PASSED: Final = " \"'`*|,:)»”」』，"
+_LINK_SIGNS: Final = "—–=->(（"  # what those end with
+_BESIDE: Final = "\"'`*|,:)»”」』，"
 _WORD: Final = re.compile(r"[^\W\d_](?:[^\W\d_]|['-](?=[^\W\d_]))*")
 
 
@@ -211,7 +208,7 @@ def _is_silent(word: str) -> bool:
 
 def _is_linked(lowered: str, place: int) -> bool:
     """Tell whether a word or a sign that links it to a value may stand before an announcing word."""
-    backwards = lowered[max(0, place - _REACH_CHARS) : place].rstrip(_PASSED)[::-1]
+    backwards = lowered[max(0, place - _REACH_CHARS) : place].rstrip(f" {_BESIDE}")[::-1]
     last = _WORD.match(backwards)
     if last is None:
         return not backwards or backwards[0] in _LINK_SIGNS or backwards[0].isspace()
@@ -247,7 +244,7 @@ class ValueBeforeKeyword(State):
                 return StepResult(at, is_over=is_last, waits=not is_last)
             if text[pos] == "\n":
                 break
-            if text[pos].isspace() or _BESIDE.match(text, pos):
+            if text[pos].isspace() or text[pos] in _BESIDE:
                 pos += 1
                 continue
             unit = unit_end(text, pos, min(end, pos + _RUN_CHARS_MAX))
