@@ -121,8 +121,7 @@ class Form:
     plain: str
     symbols: tuple[re.Pattern[str], ...]
     """One for each character of `plain`."""
-    whole: str
-    """The pattern of all, compiled when its beginning is met for the first time."""
+    whole: str  # the pattern of all, compiled when its beginning is met for the first time
 
     @staticmethod
     def of(plain: str, symbols: Iterable[re.Pattern[str]]) -> Form:

@@ -458,12 +458,13 @@ class LookaheadScanner:
             for rule in self._rules.beginning_with(behind, site - gone, literal):
                 self.attempts += 1
                 span = rule.match(behind, site - gone, at - gone, is_behind=bool(found))
-                if (documented := self._rules.documented.match(behind, site - gone)) is not None:
-                    span = SecretSpan(*documented.span(), rule.id) if self._hides_examples else None
-                elif span is None and rule.is_ended:
+                if span is None and rule.is_ended:
                     base = max(at, site - CONTEXT_CHARS)
                     span = self._cut_short(run[base : site + _NEXT_CHARS_MAX], rule, base, sites, place)
                     span = span and SecretSpan(span.start + base - gone, span.end + base - gone, span.rule)
+                is_shown = span is not None or self._hides_examples
+                if is_shown and (documented := self._rules.documented.match(behind, site - gone)) is not None:
+                    span = SecretSpan(*documented.span(), rule.id) if self._hides_examples else None
                 if span is not None:
                     armour = behind.find(BEGIN, span.start + 1, span.end)  # a key file is no part of a token
                     end = (armour if armour >= 0 else span.end) + gone
