@@ -389,8 +389,9 @@ class LookaheadScanner:
             known = sorted((*known, *_apart(known, [*inside, *_apart(inside, phrases)])))
         found = [*known]
         # Where a placeholder stands a run is in two, as it was at the secret: so a second scrub finds nothing new.
-        borders = sorted((*map(re.Match.span, PLACEHOLDER.finditer(text, start, end)), *(span[:2] for span in known)))
         runs = self._runs(text, start, end, anchors)
+        placeholders = map(re.Match.span, PLACEHOLDER.finditer(text, start, end) if runs else ())
+        borders = sorted((*placeholders, *(span[:2] for span in known)))
         for run, edges in zip(runs, _edges(((run.start, run.end) for run in runs), borders), strict=True):
             if len(edges) == 2:
                 found += self._tokens(text[run.start : run.end], run.start, run.sites.items())

@@ -134,9 +134,11 @@ _LINE_SIGNS: Final = ("\n", "\\", "<", "\r", "\x0b", "\x0c", "\x85", "\u2028", "
 _LINE_SIGN: Final = re.compile(f"[{re.escape(''.join(_LINE_SIGNS))}]")
 """What every line end begins with: to be searched for, which is many times faster."""
 
-_LINE_END: Final = re.compile(rf"(?<=[{_RUN}\"'`\\ \t]){_LINE}(?=(?!\d{{4}}-\d\d-\d\d[T\s])[{_RUN} \t>|#*\"'`\\]|\Z)")
-"""Where the next line, or a gap before it, may go on with this one: a blank line, most signs and the date of a log do
-not."""
+_LINE_END: Final = re.compile(
+    rf"(?<=[{_RUN}\"'`\\ \t]){_LINE}(?=(?!\d{{4}}-\d\d-\d\d[T\s]|- )[{_RUN} \t>|#*\"'`\\]|\Z)"
+)
+"""Where the next line, or a gap before it, may go on with this one: a blank line, most signs, the date of a log and the
+dash of a list do not."""
 
 _RUN_CHAR: Final = re.compile(f"[{_RUN}]")
 _GAP: Final = re.compile(rf"{_BEFORE}{_LINE}[ \t>|#*/+\"'`\\]{{0,64}}")
