@@ -295,9 +295,8 @@ class KnownValues:
 
         Only a value with spaces in it can do that, or one that is broken over lines. What stands in the text up to
         `read_until` says whether it goes on."""
-        since = max(start, border - _BREAK_CHARS_MAX)
-        has_break = text.find("\n", since, border) >= 0 or text.find("\r", since, border) >= 0
-        if self._finder is None or not (self._crosses or has_break):
+        near = text[max(start, border - _BREAK_CHARS_MAX) : border]
+        if self._finder is None or not (self._crosses or "\n" in near or "\r" in near):
             return border
         since = max(start, border - self._reach_chars)
         for which, at, _ in self._finder.find(text[since : border + _HEAD_CHARS].lower()):

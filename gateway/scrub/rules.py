@@ -16,7 +16,6 @@ import operator
 import re
 import sys
 import tomllib
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -49,10 +48,11 @@ class TrieFinder:
 
     def __init__(self, literals: Iterable[str]) -> None:
         self.literals = tuple(sorted(set(literals)))
-        border = bisect_left(self.literals, "\x80")
-        latin, others = (trie_pattern(each) or "(?!)" for each in (self.literals[:border], self.literals[border:]))
-        # alternatives are tried one after another, so at each place those of the other scripts are passed over at once
-        self._pattern = re.compile(rf"(?=[\x00-\x7f])(?:{latin})|(?=[^\x00-\x7f])(?:{others})")
+        halves = [[each for each in self.literals if ("a" <= each[0] <= "z") is of] for of in (True, False)]
+        # alternatives are tried one after another, so at each place most of them are passed over at once
+        heads = [trie_pattern({literal[0] for literal in half}) for half in halves]
+        branches = (f"(?={head})(?:{trie_pattern(half)})" for head, half in zip(heads, halves, strict=True) if half)
+        self._pattern = re.compile("|".join(branches) or "(?!)")
         places = {literal: place for place, literal in enumerate(self.literals)}
         self._at_once = {
             literal: [(places[literal[:n]], n) for n in range(1, len(literal) + 1) if literal[:n] in places]

@@ -385,11 +385,10 @@ def stretches(text: str, start: int, end: int, flat: bytes, least: int) -> Itera
     """Yield where in `text[start:end]` at least so many characters of one kind follow each other. Searched among bytes,
     where a row of equal ones is found many times faster than a run of different characters."""
     octets = text[start:end].encode(errors="surrogatepass")
-    row = octets.translate(flat)
+    row = octets.translate(flat) + b" "
     done, at = 0, row.find(b"x" * least)
     while at >= 0:
         stop = row.find(b" ", at)
-        stop = stop if stop >= 0 else len(row)
         start += len(octets[done:at].decode(errors="surrogatepass"))
         yield start, start + stop - at
         start += stop - at

@@ -137,8 +137,7 @@ _LINE_SIGN: Final = re.compile(f"[{re.escape(''.join(_LINE_SIGNS))}]")
 _LINE_END: Final = re.compile(
     rf"(?<=[{_RUN}\"'`\\ \t]){_LINE}(?=(?!\d{{4}}-\d\d-\d\d[T\s]|- )[{_RUN} \t>|#*\"'`\\]|\Z)"
 )
-"""Where the next line, or a gap before it, may go on with this one: a blank line, most signs, the date of a log and the
-dash of a list do not."""
+"""Where the next line may go on with this one: a blank line, most signs, a log's date and the dash of a list do not."""
 
 _RUN_CHAR: Final = re.compile(f"[{_RUN}]")
 _GAP: Final = re.compile(rf"{_BEFORE}{_LINE}[ \t>|#*/+\"'`\\]{{0,64}}")
