@@ -114,7 +114,7 @@ _TRAILING: Final = re.compile(r"[.,;:)\]}>*|?~&]+\Z|(?<=[A-Za-z0-9])_{1,2}\Z")
 _NEXT_PAIR: Final = re.compile(r"[;,&](?=[A-Za-z_][\w. -]{0,30}[=:])|\\u0026|&amp;|&&", re.ASCII)
 _NEXT_THING: Final = re.compile(r"[;,|&]|\\u0026")
 NEXT_SECRET: Final = re.compile(
-    r"\$?[()\[\]{}]|/{0,2}(?:https?|wss?|s?ftps?|smtps?|postgres(?:ql)?|mysql|mongodb|rediss?|amqps?)(?:\+\w{1,9})?://"
+    r"\$?[()\[\]{}]|\|{2,}|/{0,2}(?:https?|wss?|s?ftps?|smtps?|postgres(?:ql)?|mysql|mongodb|rediss?|amqps?)(?:\+\w{1,9})?://"
 )
 """What a value without quotes may be glued to, and what no value that was drawn at random holds."""
 

@@ -129,6 +129,7 @@ def test_a_stream_of_single_characters_equals_the_whole(text: str) -> None:
 @example(
     'password: "hu7er2 was xK9-known-value ' + ("international organisation committee december " * 3)[:128] + '" tail'
 )
+@example(draw("Authorization: Bearer <base62:24>Authorization: Bearer <base62:24>|||my", seed=2))
 @example("https://bob:" + 56 * "x9" + "xK9-known-value" + 15 * "y1" + "@example.org/")
 def test_scrubbing_twice_is_scrubbing_once(text: str) -> None:
     once = SCRUBBER.scrub(text)
