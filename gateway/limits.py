@@ -243,5 +243,5 @@ AUDIT_KEPT: Final = 2_000  # lines of one actor: years of an operator's, and nob
 # --- Secrets that were met -----------------------------------------------------------------------------------------
 
 MET_SECRETS_MAX: Final = 64  # of one text, and spellings of one chat: more is a file of passwords, read as such
-MET_SECRETS_CHATS_MAX: Final = 1_000
+MET_SECRETS_CHATS_MAX: Final = VIEWS_KEPT  # a lane is asked about beside its people's view, and no more often
 MET_SECRETS_TTL_S: Final = 6 * 3600.0  # in which somebody who pasted a password comes back to it

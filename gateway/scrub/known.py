@@ -366,12 +366,15 @@ def _spellings(secret: str) -> set[str]:
 # What was found once is hidden again: later in the text, in other spellings, and in the later messages of its chat.
 #
 # In one text the values themselves are remembered, as long as it is read. From message to message only their keyed
-# hashes are, for some hours, in memory: whoever reads that learns nothing.
+# hashes are, for some hours: in memory, and on the bus, by which the processes of an installation tell each other.
+# Whoever reads them without the key learns nothing.
 
 
 MET_CHARS_MIN: Final = 8
 MET_CHARS_MAX: Final = 256
 _DIGEST_BYTES: Final = 16
+_LENGTH_BYTES: Final = 2
+_HASH_BYTES: Final = _LENGTH_BYTES + _DIGEST_BYTES
 _RUN: Final = re.compile(rf"[!-~]{{{MET_CHARS_MIN},}}")
 _PERCENT: Final = str.maketrans({char: f"%{ord(char):02X}" for char in "\\%`'<>"})
 """Of what is percent-encoded, the view leaves these as they are."""
@@ -447,7 +450,7 @@ class FoundValues:
 
 
 class MetSecrets:
-    """The hashes of what was found in each chat, for `MET_SECRETS_TTL_S` after it was last met. In memory only."""
+    """The hashes of what was found in each chat, for `MET_SECRETS_TTL_S` after it was last met here or learned."""
 
     def __init__(self, key: bytes, now_s: Callable[[], float]) -> None:
         self._key = key
@@ -458,7 +461,7 @@ class MetSecrets:
         """Return what was met in one chat, a session key's text."""
         met = self._chats.get(chat)
         if met is None:
-            of_chat = MetInChat(hmac.digest(self._key, chat.encode(), "sha256"), self._now_s)
+            of_chat = MetInChat(hmac.digest(self._key, b"met " + chat.encode(), "sha256"), self._now_s)
             met = self._chats.setdefault(chat, of_chat)
         self._chats.move_to_end(chat)
         while len(self._chats) > MET_SECRETS_CHATS_MAX:
@@ -466,35 +469,61 @@ class MetSecrets:
         return met
 
 
-class MetInChat:
-    """The hashes of one chat, by the length of what they were made of."""
+@dataclass(slots=True)
+class _Met:
+    """The rule that found a value, until when that counts, and whether the bus knows of it."""
 
-    __slots__ = ("_key", "_met", "_now_s")
+    rule: str
+    until_s: float
+    is_shared: bool
+
+
+class MetInChat:
+    """The hashes of one chat. A row is one of them with its rule, as other processes learn it."""
+
+    __slots__ = ("_key", "_met", "_now_s", "is_learned")
 
     def __init__(self, key: bytes, now_s: Callable[[], float]) -> None:
+        self.is_learned = False
+        """Did this process ask what others have found?"""
         self._key = key
         self._now_s = now_s
-        self._met: OrderedDict[tuple[int, bytes], tuple[str, float]] = OrderedDict()
+        self._met: OrderedDict[bytes, _Met] = OrderedDict()
+
+    def __bool__(self) -> bool:
+        return bool(self._met)
 
     def add(self, value: str, rule: str) -> None:
         """Remember a value that `rule` found, in the spellings that can be told from their neighbours."""
         encoded = base64.b64encode(value.encode()).decode().rstrip("=")
-        until_s = self._now_s() + MET_SECRETS_TTL_S
         for form in {*_spelled_again(value), encoded, encoded.translate(_TO_URL)}:
-            met = len(form), self._digest(form)
-            self._met[met] = rule, until_s
-            self._met.move_to_end(met)
-        while len(self._met) > MET_SECRETS_MAX:
-            self._met.popitem(last=False)
+            self._keep(self._hash(form), rule, is_shared=rule == RULE)  # our own are known to each process
+
+    def learn(self, rows: Iterable[bytes]) -> None:
+        """Remember what other processes have found."""
+        for row in rows:
+            if row[:_HASH_BYTES] not in self._met:
+                self._keep(row[:_HASH_BYTES], row[_HASH_BYTES:].decode(errors="replace"), is_shared=True)
+        self.is_learned = True
+
+    def unshared(self) -> tuple[bytes, ...]:
+        """Return the rows of what was found here and others cannot know."""
+        return tuple([each + met.rule.encode() for each, met in list(self._met.items()) if not met.is_shared])
+
+    def shared(self, rows: Iterable[bytes]) -> None:
+        """Note that these rows are on the bus."""
+        for row in rows:
+            if (met := self._met.get(row[:_HASH_BYTES])) is not None:
+                met.is_shared = True
 
     def spans(self, text: str, start: int, end: int) -> list[SecretSpan]:
         """Return the places in `text[start:end]` where one stands between signs, in order, none overlapping another."""
         now_s = self._now_s()
-        while self._met and next(iter(self._met.values()))[1] <= now_s:
+        while self._met and next(iter(self._met.values())).until_s <= now_s:
             self._met.popitem(last=False)
         if not self._met:
             return []
-        lengths = sorted({length for length, _ in list(self._met)}, reverse=True)
+        lengths = sorted({int.from_bytes(each[:_LENGTH_BYTES]) for each in list(self._met)}, reverse=True)
         return [span for run in _RUN.finditer(text, start, end) for span in self._in_run(text, *run.span(), lengths)]
 
     def _in_run(self, text: str, start: int, end: int, lengths: list[int]) -> Iterator[SecretSpan]:
@@ -507,13 +536,19 @@ class MetInChat:
             for length in lengths:
                 if at < done or at + length not in edges:
                     continue
-                met = self._met.get((length, self._digest(text[at : at + length])))
+                met = self._met.get(self._hash(text[at : at + length]))
                 if met is not None:
                     done = at + length
-                    yield SecretSpan(at, done, met[0])
+                    yield SecretSpan(at, done, met.rule)
 
-    def _digest(self, form: str) -> bytes:
-        return hmac.digest(self._key, form.encode(), "sha256")[:_DIGEST_BYTES]
+    def _keep(self, hashed: bytes, rule: str, *, is_shared: bool) -> None:
+        self._met[hashed] = _Met(rule, self._now_s() + MET_SECRETS_TTL_S, is_shared)
+        self._met.move_to_end(hashed)
+        while len(self._met) > MET_SECRETS_MAX:
+            self._met.popitem(last=False)
+
+    def _hash(self, form: str) -> bytes:
+        return len(form).to_bytes(_LENGTH_BYTES) + hmac.digest(self._key, form.encode(), "sha256")[:_DIGEST_BYTES]
 
 
 _TO_URL: Final = str.maketrans("+/", "-_")

@@ -490,7 +490,7 @@ class Scrubber:
         key = placeholder_key or secrets.token_bytes(_KEY_BYTES)
         self._known = KnownValues(known_values)
         self._placeholders = Placeholders(key)
-        self._met_by_chat = MetSecrets(key, time.monotonic)
+        self.met_by_chat = MetSecrets(key, time.monotonic)
         self._met: MetInChat | None = None
         self._own = own
         self._hides_examples = False
@@ -502,7 +502,7 @@ class Scrubber:
         it found before. One HMAC at first, then none: rules and known values are shared."""
         narrowed = copy.copy(self)
         narrowed._placeholders = self._placeholders.of(chat)
-        narrowed._met = self._met_by_chat.of(chat)
+        narrowed._met = self.met_by_chat.of(chat)
         narrowed._own = self._own.within(chat) if self._own is not None else None
         return narrowed
 

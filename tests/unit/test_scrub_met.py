@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import re
 import time
 from urllib.parse import quote
@@ -11,7 +12,7 @@ import pytest
 
 from gateway.limits import MET_SECRETS_CHATS_MAX, MET_SECRETS_MAX, MET_SECRETS_TTL_S
 from gateway.scrub import Scrubber
-from gateway.scrub.known import MetSecrets
+from gateway.scrub.known import MetInChat, MetSecrets
 from tests.scrubbing import draw
 
 PASSWORD = "Trick#07x!z"
@@ -104,6 +105,80 @@ def test_the_memory_is_bounded_in_chats_and_in_values() -> None:
     for at in range(MET_SECRETS_CHATS_MAX):
         met.of(f"chat {at}")
     assert met.of("first").spans(PASSWORD, 0, len(PASSWORD)) == []
+
+
+# --- what processes tell each other
+
+
+def told(here: MetSecrets, there: MetSecrets, *, of: str = "a", to: str = "a") -> MetInChat:
+    """Tell one process what another has found; what it knows of the chat then."""
+    there.of(to).learn(here.of(of).unshared())
+    return there.of(to)
+
+
+def found(key: bytes = b"key") -> MetSecrets:
+    """A process that has found the password in a chat."""
+    met = MetSecrets(key, time.monotonic)
+    met.of("a").add(PASSWORD, "named/password")
+    return met
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_another_process_of_the_installation_finds_what_it_was_told(spelling: str) -> None:
+    one, other = (Scrubber(placeholder_key=b"installation") for _ in range(2))
+    clean = one.for_chat("a").scrub(f"my password is {PASSWORD} ok")
+    assert spelling in other.for_chat("a").scrub(f"it says {spelling} here")
+    other.met_by_chat.of("a").learn(one.met_by_chat.of("a").unshared())
+    again = other.for_chat("a").scrub(f"it says {spelling} here")
+    assert spelling.rstrip("=") not in again
+    if spelling == PASSWORD:
+        assert again.split()[2] == clean.split()[3]
+
+
+def test_no_other_chat_and_no_other_installation_can_use_it() -> None:
+    said = f"say {PASSWORD}!"
+    assert told(found(), MetSecrets(b"key", time.monotonic)).spans(said, 0, len(said))
+    assert not told(found(), MetSecrets(b"key", time.monotonic), to="b").spans(said, 0, len(said))
+    assert not told(found(), MetSecrets(b"another", time.monotonic)).spans(said, 0, len(said))
+
+
+def test_what_is_told_says_nothing_without_the_key() -> None:
+    """Not the value, and no hash that anybody could make of a guess; nor can two chats be compared."""
+    rows = b"".join(found().of("a").unshared())
+    forms = [PASSWORD.encode(), PASSWORD.encode().hex().encode(), base64.b64encode(PASSWORD.encode())]
+    assert not any(form[:6] in rows for form in forms)
+    for name in hashlib.algorithms_guaranteed - {"shake_128", "shake_256"}:
+        assert not any(hashlib.new(name, form).digest()[:8] in rows for form in forms)
+    elsewhere = MetSecrets(b"key", time.monotonic).of("b")
+    elsewhere.add(PASSWORD, "named/password")
+    assert not {row[:18] for row in found().of("a").unshared()} & {row[:18] for row in elsewhere.unshared()}
+
+
+def test_each_is_told_once_and_again_when_it_is_met_again() -> None:
+    met = found().of("a")
+    rows = met.unshared()
+    assert rows
+    met.shared(rows)
+    assert met.unshared() == ()
+    met.add(PASSWORD, "named/password")
+    assert met.unshared() == rows
+
+
+def test_what_was_learned_and_what_every_process_knows_is_not_told() -> None:
+    assert told(found(), MetSecrets(b"key", time.monotonic)).unshared() == ()
+    ours = Scrubber([PASSWORD])
+    assert PASSWORD not in ours.for_chat("a").scrub(f"say {PASSWORD}!")
+    assert ours.met_by_chat.of("a").unshared() == ()
+
+
+def test_what_is_learned_is_bounded_and_ends() -> None:
+    clock = Clock()
+    met = MetSecrets(b"key", clock).of("a")
+    met.learn([number.to_bytes(18) + b"named" for number in range(MET_SECRETS_MAX + 5)])
+    assert len(met._met) == MET_SECRETS_MAX
+    clock.now_s = MET_SECRETS_TTL_S + 1
+    assert met.spans(PASSWORD, 0, len(PASSWORD)) == []
+    assert not met
 
 
 @pytest.mark.parametrize(
