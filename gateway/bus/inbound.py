@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -49,6 +49,7 @@ class Inbound:
         rate: Rate = Rate(),  # noqa: B008 - frozen
         judged_by: ShownAccess | None = None,
         position: Position | None = None,
+        met: Sequence[bytes] = (),
     ) -> Admission:
         """Deduplicate by `message.id` and append to its lane: both or neither.
 
@@ -57,7 +58,8 @@ class Inbound:
         same step. With a `rate`, its author is not taken more from, in the same step: what comes again counts once.
         A message that was judged by a projection which its shard shows no more is STALE, in the same step; that of
         another shard says nothing here. A `position` that is true once the message is on the bus is kept in the same
-        step, if its shard is the message's: `set_position` has nothing left to do then.
+        step, if its shard is the message's: `set_position` has nothing left to do then. The rows of what was `met` in
+        its lane are kept likewise, for other processes.
 
         A message whose answer was lost with a connection is sent again by itself and
         may then be reported as a duplicate of itself: it is on the bus either way. What an author may still send
@@ -74,6 +76,7 @@ class Inbound:
                 *(shard.keys.rate(str(message.author) if rate.per_minute else ""), rate.per_minute, rate.burst),
                 mark,
                 *(shard.keys.positions, carried.name, carried.value),
+                *shard.met_arguments(message.key, met),
             ),
         )
         verdict, queued, running, wait_ms = await shard.intake.run_script(enqueue)
@@ -81,7 +84,13 @@ class Inbound:
             self._carried[carried.name] = carried.value
         return Admission(_VERDICTS[verdict], queued=queued, is_running=running == 1, wait_s=wait_ms / 1000)
 
-    async def amend(self, message: InboundMessage) -> Amendment:
+    async def met(self, key: SessionKey) -> Sequence[bytes]:
+        """Return the rows of what any process has found in a lane."""
+        shard = self._shards.of(key)
+        found: Sequence[bytes] = await shard.intake.call("ZRANGE", shard.keys.met(str(key)), 0, -1)
+        return found
+
+    async def amend(self, message: InboundMessage, *, met: Sequence[bytes] = ()) -> Amendment:
         """Put an edited message in the place of the one with its id.
 
         Whether it waits, settles or backs off, it keeps its place, its time and its failed runs. A turn that is
@@ -92,6 +101,7 @@ class Inbound:
             arguments=(
                 *(lane_handle(message.key), identity, envelope),
                 *(shard.keys.seen(""), digest(_RESTARTED + message.id)),
+                *shard.met_arguments(message.key, met),
             ),
         )
         return _AMENDMENTS[await shard.intake.run_script(amend)]

@@ -112,6 +112,8 @@ class ShardKeys:
     rate = Keys("rate:", "hash", _EXPIRES, "intake", "messages that a person may still send; absent when all")
     pace = Keys("pace:", "hash", _EXPIRES, "intake", "commands that a person may still give; absent when all")
 
+    met = Keys("met:", "zset", _EXPIRES, "intake", "keyed hashes of secrets found in a lane, newest MET_SECRETS_MAX")
+
     # --- workers
     workers = Key("wk", "zset", _DRAINS, "leases", "worker -> end of its lease in ms")
     worker_lanes = Keys("wl:", "zset", _DRAINS, "leases", "handles of the lanes a worker owns, by fence")

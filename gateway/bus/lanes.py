@@ -197,6 +197,7 @@ class _ShardLanes:
                 (
                     *(worker, self.holdings.known_fence(worker)),
                     *(lanes_max, messages_max, attempts_max, self.shard.caps.turns_max),
+                    keys.met(""),
                 ),
             )
             if wait_s > 0:
@@ -246,10 +247,10 @@ class _ShardLanes:
     async def _readable(self, worker: str, row: Sequence[Any], access: ShownAccess) -> Claim | None:
         """Return the claim up to the first message that we cannot read, or None if that is the first of all: then the
         lane waits, as after a failed run, or for a worker of the newer release that wrote the message."""
-        handle, fence, attempts, stopped, rows = row
+        handle, fence, attempts, stopped, rows, met = row
         key, lease = SessionKey.parse(handle.decode().partition(HANDLE_SEPARATOR)[0]), Lease(worker, fence)
         envelopes = [row[_ARRIVAL_DIGITS:] for row in rows]
-        claim = Claim(key, lease, attempts, (), is_stopped=stopped > 0, access=access)
+        claim = Claim(key, lease, attempts, (), is_stopped=stopped > 0, access=access, met=tuple(met))
         if not all(envelopes):  # withdrawn before we heard of the claim
             await self.end("restart", claim)
             return None
@@ -368,8 +369,11 @@ class Lanes:
 
     # --- runs
 
-    async def commit(self, claim: Claim, *, handled: int, replies: Sequence[Reply] = ()) -> bool:
-        """Acknowledge the first `handled` messages and publish the replies, atomically. False: fenced.
+    async def commit(
+        self, claim: Claim, *, handled: int, replies: Sequence[Reply] = (), met: Sequence[bytes] = ()
+    ) -> bool:
+        """Acknowledge the first `handled` messages, publish the replies, and keep the rows of what was `met` in the
+        lane, atomically. False: fenced.
 
         What was claimed and not handled is ready again, in order, at the tail of the ready list."""
         part = self._part(claim.key)
@@ -377,6 +381,7 @@ class Lanes:
         arguments: list[Word] = [handled, keys.published("")]
         for reply in replies:
             arguments += [reply.address.channel, digest(reply.id), bounded(reply)]
+        arguments += part.shard.met_arguments(claim.key, met)
         streams = (keys.outbound(reply.address.channel) for reply in replies)
         return await part.end("commit", claim, (keys.outbound_channels, *streams), arguments)
 
@@ -419,12 +424,19 @@ class Lanes:
         return (await self.ownership(key, fence)).is_held
 
     async def ownership(self, key: SessionKey, fence: int) -> Ownership:
-        """Return whether the turn with this fencing token still owns the lane, and which projection of access is shown:
-        one trip."""
-        shard = self._shards.of(key)
-        owner, mark = await shard.line.call_all([("HGET", shard.keys.own, str(key)), ("GET", shard.keys.access)])
+        """Return whether the turn with this fencing token still owns the lane, which projection of access is shown, and
+        what was found in the lane: one trip."""
+        shard, lane = self._shards.of(key), str(key)
+        owner, mark, met = await shard.line.call_all(
+            [("HGET", shard.keys.own, lane), ("GET", shard.keys.access), ("ZRANGE", shard.keys.met(lane), 0, -1)]
+        )
         is_held = owner is not None and int(owner.split(b"|")[-2]) == fence
-        return Ownership(is_held, ShownAccess(shard.number, mark or b""))
+        return Ownership(is_held, ShownAccess(shard.number, mark or b""), tuple(met))
+
+    async def forget_met(self, key: SessionKey) -> None:
+        """Forget what was found in a lane."""
+        shard = self._shards.of(key)
+        await shard.line.call("DEL", shard.keys.met(str(key)))
 
     async def stop(self, key: SessionKey) -> None:
         """End the running turn of a lane and drop what waits in it, as /stop does; nobody is told. It returns at once:

@@ -84,6 +84,10 @@ class Shard:
             return ScriptCall(script(name), (*self._lane_keys, *keys), (*self._lane_arguments, *arguments))
         return ScriptCall(script(name), tuple(keys), tuple(arguments))
 
+    def met_arguments(self, key: SessionKey, met: Sequence[bytes]) -> tuple[Word, ...]:
+        """Return the last arguments of a script that keeps what was found in a lane."""
+        return (self.keys.met(str(key)), *met) if met else ()
+
     async def run_script(self, name: str, keys: Sequence[str] = (), arguments: Sequence[Word] = ()) -> Any:
         """Run the script `name`; return its raw answer."""
         return await self.line.run_script(self.call(name, keys, arguments))

@@ -91,7 +91,8 @@ class Claim:
     """One leased lane with the messages at its head, oldest first. `attempts` counts failed runs so far.
 
     `is_stopped`: a /stop came for these messages while their worker died or stalled; commit them as
-    stopped, do not run them. `access` is the projection that was shown when the lane was leased."""
+    stopped, do not run them. `access` is the projection that was shown when the lane was leased, `met` the rows of what
+    was found in it (`gateway.scrub.known.MetInChat`)."""
 
     key: SessionKey
     lease: Lease
@@ -99,14 +100,17 @@ class Claim:
     messages: tuple[InboundMessage, ...]
     is_stopped: bool = False
     access: ShownAccess | None = None
+    met: tuple[bytes, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
-    """The ownership of a lane by a turn, and the projection that was shown at that moment."""
+    """The ownership of a lane by a turn; the projection that was shown, and the rows of what was found in the lane, at
+    that moment."""
 
     is_held: bool
     access: ShownAccess
+    met: tuple[bytes, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

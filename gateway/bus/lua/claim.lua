@@ -1,10 +1,12 @@
 -- Lease ready lanes to one worker, with the messages at their heads.
--- Answers {ms to the next due lane or -1, {{handle, fence, failed runs, stopped, {message...}}...}, {{entry, dead message}...},
+-- Answers {ms to the next due lane or -1, {{handle, fence, failed runs, stopped, {message...}, {hash of a secret that was
+-- found in the lane...}}...}, {{entry, dead message}...},
 -- mark of the projection of access that is shown}, or -1 when the worker has no lease. Repeating a call whose answer was
 -- lost gives the same lanes again: `known_fence` is the highest fence the worker has heard of.
 local workers, fences, dead_letters, untold, shown_access = unpack(KEYS, 8)
 local worker, known_fence = ARGV[7], ARGV[8]
 local lanes_max, messages_max, attempts_max, turns_max = unpack(ARGV, 9)
+local met = ARGV[13]
 lanes_max, messages_max = tonumber(lanes_max), tonumber(messages_max)
 attempts_max, turns_max = tonumber(attempts_max), tonumber(turns_max)
 
@@ -21,7 +23,7 @@ for _, handle in ipairs(call('ZRANGEBYSCORE', worker_lanes .. worker, '(' .. kno
   local _, fence, count = owner_of(lane)
   local failures, _, stopped = past_of(lane)
   local messages = call('LRANGE', mailboxes .. lane, 0, count - 1)
-  claims[#claims + 1] = { handle, tonumber(fence), failures, stopped, messages }
+  claims[#claims + 1] = { handle, tonumber(fence), failures, stopped, messages, call('ZRANGE', met .. lane, 0, -1) }
 end
 
 -- Dead letters of which a worker has heard and died before their authors were told.
@@ -77,7 +79,7 @@ local function lease(lane, handle)
   fence = fence + 1
   set_owner(lane, worker, whole(fence), #messages)
   call('ZADD', worker_lanes .. worker, whole(fence), handle)
-  claims[#claims + 1] = { handle, fence, failures, stopped, messages }
+  claims[#claims + 1] = { handle, fence, failures, stopped, messages, call('ZRANGE', met .. lane, 0, -1) }
 end
 
 local room = lanes_max

@@ -23,6 +23,7 @@ for reply = 1, #KEYS - 8 do
   local channel, digest, envelope = unpack(ARGV, 9 + 3 * reply, 11 + 3 * reply)
   publish(news, KEYS[8 + reply], outbound_channels, channel, published, digest, envelope, now)
 end
+keep_met(12 + 3 * (#KEYS - 8), now)
 
 if end_run(lane, handle, lease_worker) then
   if handled > 0 then

@@ -1,7 +1,8 @@
 -- Deduplicate and append one message: both or neither.
 -- Answers {verdict, waiting, running, ms}; verdict 1 accepted, 0 duplicate, -1 lane full, -2 queue full, -3 its author
 -- writes too fast: `ms` until that is over, -4 judged by a projection that is not shown any more. What is not taken
--- costs nothing. With what is on the bus the position of its platform moves, if one came along.
+-- costs nothing. With what is on the bus the position of its platform moves, if one came along, and what was found in its
+-- lane is kept.
 local handle, envelope, seen, digest = unpack(ARGV, 7, 10)
 local settle_ms, interrupts = tonumber(ARGV[11]), ARGV[12] == '1'
 local lane_max, queue_max = tonumber(ARGV[13]), tonumber(ARGV[14])
@@ -19,14 +20,15 @@ local waiting = call('LLEN', mailbox) - (in_work or 0)
 if judged_by ~= '' and call('GET', shown_access) ~= judged_by then
   return { -4, waiting, running, 0 }
 end
-local function move()
+local function keep()
   if position ~= '' then
     call('HSET', positions, name, position)
   end
+  keep_met(22, now)
 end
 
 if is_known(seen, digest, now) then
-  move()
+  keep()
   return { 0, waiting, running, 0 }
 end
 if waiting >= lane_max then
@@ -43,7 +45,7 @@ if per_minute > 0 then
 end
 
 remember(seen, digest, now)
-move()
+keep()
 call('INCR', total)
 -- Thirteen digits of arrival time in front: settling needs them without parsing the envelope.
 local length = call('RPUSH', mailbox, whole(now) .. envelope)

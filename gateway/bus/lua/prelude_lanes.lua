@@ -60,6 +60,20 @@ local function count_failure(lane, failure)
   set_past(lane, failures + 1, restarts, stopped, failure)
 end
 
+-- Keeps the hashes of secrets that were found in a lane, the newest MET_SECRETS_MAX. From `first` on the last arguments
+-- are their key and they; most often there are none.
+local function keep_met(first, now)
+  local met = ARGV[first]
+  if met then
+    for at = first + 1, #ARGV do
+      call('ZADD', met, now, ARGV[at])
+    end
+    call('ZREMRANGEBYSCORE', met, '-inf', now - MET_SECRETS_TTL_MS)
+    call('ZREMRANGEBYRANK', met, 0, -MET_SECRETS_MAX - 1)
+    call('PEXPIRE', met, MET_SECRETS_TTL_MS)
+  end
+end
+
 -- One token wakes one idle worker; whoever claims passes it on while lanes are left.
 local function wake_one()
   if call('LLEN', wake) == 0 then

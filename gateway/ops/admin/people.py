@@ -175,6 +175,8 @@ class PersonEraser:
             await self.vault.drop_all(account)
         letters = sum([await self.operator.forget(account) for account in accounts])
         keys = {*accounts, *await store.people.keys(owner)}
+        for key in keys:
+            await self.lanes.forget_met(key)
         files = await asyncio.to_thread(_erase_files, self.workspaces, keys) if self.workspaces is not None else 0
         erased = await store.people.erase(owner)
         await self.keeper.project()
