@@ -307,7 +307,7 @@ class _Parts(AgentServices):
     def answering(self, turns: TurnRunner) -> LaneRunner:
         """Build the runner that takes a claimed lane to a committed answer."""
         return LaneRunner(
-            RunPorts(self.bus.lanes, self.bus.deliveries, self.store, self.people, self.clock),
+            RunPorts(self.bus.lanes, self.bus.deliveries, self.store, self.people, self.scrubber, self.clock),
             turns=turns,
             commits=self._commits,
             titler=Titler(
@@ -319,7 +319,6 @@ class _Parts(AgentServices):
                 self.bus.deliveries.publish,
                 is_for_all=self.settings.agent.titles,
             ),
-            scrubber=self.scrubber,
             background=self.background,
             idle_hours=self.settings.session.idle_hours,
             is_steered=self.settings.queue.mode is QueueMode.STEER,

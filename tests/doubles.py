@@ -175,6 +175,7 @@ class MemoryBus(Access, Deliveries, Files, Inbound, Places, Questions, Suggestio
         rate: Rate = Rate(),  # noqa: B008 - frozen
         judged_by: ShownAccess | None = None,
         position: Position | None = None,
+        met: Sequence[bytes] = (),
     ) -> Admission:
         self._check()
         self.rates.append(rate)
@@ -189,7 +190,11 @@ class MemoryBus(Access, Deliveries, Files, Inbound, Places, Questions, Suggestio
                 self.interrupted.append(message.id)
         return Admission(self.verdict, len(self.queued))
 
-    async def amend(self, message: InboundMessage) -> Amendment:
+    async def met(self, key: SessionKey) -> Sequence[bytes]:
+        self._check()
+        return ()
+
+    async def amend(self, message: InboundMessage, *, met: Sequence[bytes] = ()) -> Amendment:
         self._check()
         for place, known in enumerate(self.queued):
             if known.id == message.id:

@@ -23,7 +23,7 @@ from gateway.bus.heartbeat import Heartbeat
 from gateway.bus.lanes import Lanes
 from gateway.contracts.commands import find_command
 from gateway.contracts.errors import BusError, BusUnavailable, Fenced, StoreError, StoreUnavailable, TrivetError
-from gateway.contracts.ids import ReplyAddress, is_firing, turn_id_of
+from gateway.contracts.ids import ReplyAddress, SessionKey, is_firing, turn_id_of
 from gateway.contracts.messages import Activity, CleanText, Draft, InboundMessage, Reply, literal_text
 from gateway.contracts.ports import CancelKind, Claim, Clock
 from gateway.contracts.sessions import UNTITLED, Committed, TurnCommit, TurnStart
@@ -55,6 +55,21 @@ def leading(messages: Sequence[InboundMessage], belongs: Callable[[InboundMessag
 def _belongs(message: InboundMessage, first: InboundMessage) -> bool:
     is_same_place = (message.address.channel, message.address.lane) == (first.address.channel, first.address.lane)
     return is_same_place and not _is_alone(message) and not _is_alone(first)
+
+
+def without_met(
+    messages: tuple[InboundMessage, ...], key: SessionKey, scrubber: Scrubber
+) -> tuple[InboundMessage, ...]:
+    """Return the messages of a lane without what was found in it: whoever took them in may not have known of it."""
+    if not scrubber.met_by_chat.of(str(key)):
+        return messages
+    scrub = scrubber.for_chat(str(key)).scrub
+
+    def clean(message: InboundMessage) -> InboundMessage:
+        quotes = tuple([replace(quote, text=scrub(quote.text)) for quote in message.quotes])
+        return replace(message, text=scrub(message.text), quotes=quotes)
+
+    return tuple(map(clean, messages))
 
 
 def _is_alone(message: InboundMessage) -> bool:
@@ -127,12 +142,13 @@ _UNSURE_S: Final = 0.1  # between two looks at a lease that may have ended
 
 @dataclass(frozen=True, slots=True)
 class RunPorts:
-    """The dependencies of a run: its lane, the database, who may still speak, the time."""
+    """The dependencies of a run: its lane, the database, who may still speak, what is a secret, the time."""
 
     lanes: Lanes
     deliveries: Deliveries
     store: Store
     people: People
+    scrubber: Scrubber
     clock: Clock
 
 
@@ -218,6 +234,7 @@ class TurnRun:
             return False
         try:
             owned = await self._ports.lanes.ownership(self.claim.key, self.claim.lease.fence)
+            self._ports.scrubber.met_by_chat.of(str(self.claim.key)).learn(owned.met)
             if not owned.is_held:
                 self.lose()
             elif self.turn and await self._ports.people.blocked_authors(self.turn.batch.messages, owned.access):
@@ -237,6 +254,7 @@ class TurnRun:
         batch = self.turn.batch
         more = await retry_until_available(lambda: self._ports.lanes.extend(self.claim, messages_max=room))
         self._covered += len(more)
+        more = without_met(more, batch.key, self._ports.scrubber)
         joining = joining_messages(batch.messages[0], more)
         stale = await retry_until_available(lambda: stale_among(self._ports.store.tasks, joining))
         authors = {message.author for message in batch.messages}
@@ -325,7 +343,6 @@ class LaneRunner:
     turns: TurnRunner
     commits: Commits
     titler: Titler
-    scrubber: Scrubber
     background: BackgroundTasks
     is_steered: bool
     idle_hours: int = 0
@@ -363,7 +380,8 @@ class LaneRunner:
 
     async def _answer(self, run: TurnRun) -> None:
         claim = run.claim
-        lane = claim.messages
+        self.ports.scrubber.met_by_chat.of(str(claim.key)).learn(claim.met)
+        lane = without_met(claim.messages, claim.key, self.ports.scrubber)
         first = first_batch(lane)
         stale = await retry_until_available(lambda: stale_among(self.ports.store.tasks, first))
         wanted = [message for message in first if message.id not in stale]
@@ -454,9 +472,13 @@ class LaneRunner:
             lambda: self.ports.store.turns.commit(commit), RetryPolicy(for_s=limits.COMMIT_PATIENCE_S)
         )
         replies = (*earlier, *commit.outbox)
+        met = self.ports.scrubber.met_by_chat.of(str(commit.key))
+        rows = met.unshared()
         is_ours = await retry_until_available(
-            lambda: self.ports.lanes.commit(run.claim, handled=handled, replies=replies)
+            lambda: self.ports.lanes.commit(run.claim, handled=handled, replies=replies, met=rows)
         )
+        if is_ours:
+            met.shared(rows)
         if not commit.outbox:
             await show_ended(self.ports.deliveries, turn.batch.newest.address, commit.turn_id)
         _log.info("turn.done", state=commit.state.value, messages=len(commit.consumed), published=is_ours)
@@ -506,7 +528,7 @@ class LaneRunner:
         attempts = run.claim.attempts
         delay_s = RETRY_DELAYS_S[min(attempts, len(RETRY_DELAYS_S) - 1)]
         said = str(error) if isinstance(error, TrivetError) else type(error).__name__
-        reason = self.scrubber.for_chat(str(run.claim.key)).scrub(said)
+        reason = self.ports.scrubber.for_chat(str(run.claim.key)).scrub(said)
         try:
             await retry_until_available(lambda: self.ports.lanes.retry_later(run.claim, delay_s=delay_s, error=reason))
         except BusError as bus_error:

@@ -308,8 +308,7 @@ class MessageIntake:
             return IntakeOutcome.IGNORED
         self._check_open()
         kind = incoming.command.control if incoming.command else None
-        is_for_lane = kind is None and not incoming.is_edit
-        judged = await self._admission.judge(incoming, lane=incoming.key(self.config.scope) if is_for_lane else None)
+        judged = await self._judge(incoming, is_for_lane=kind is None and not incoming.is_edit)
         if judged.admittance is not Admittance.BLOCKED and self._is_owner_code(incoming):
             claim = self._sanitizer.clean(replace(incoming, text=""))  # of the code itself nothing goes further
             return await self._request(ControlRequest(ControlKind.CLAIM, claim), incoming)
@@ -324,6 +323,17 @@ class MessageIntake:
             return await self._control(incoming, kind)
         async with self._taking:
             return await self._take(incoming, judged)
+
+    async def _judge(self, incoming: Incoming, *, is_for_lane: bool) -> Judgement:
+        """Decide whether a message may enter; alongside, learn once what other processes have found in its lane."""
+        lane = incoming.key(self.config.scope)
+        judging = self._admission.judge(incoming, lane=lane if is_for_lane else None)
+        met = self._scrubber.met_by_chat.of(str(lane))
+        if met.is_learned:
+            return await judging
+        judged, rows = await asyncio.gather(judging, self.deps.intake.met(lane))
+        met.learn(rows)
+        return judged
 
     async def retract(self, retraction: Retraction) -> IntakeOutcome:
         """Take a deleted message off its lane. Raises `BusUnavailable`."""
@@ -446,10 +456,13 @@ class MessageIntake:
         message = self._sanitizer.clean(incoming, self._endings.before(incoming, now_ms) if is_newest else "")
         message = await self._hooked(message, incoming)
         await self._keep(message, incoming)
-        amendment = await self.deps.intake.amend(message)
+        met = self._scrubber.met_by_chat.of(str(message.key))
+        rows = met.unshared()
+        amendment = await self.deps.intake.amend(message, met=rows)
         await self._delete_if_secret(message)
         if amendment is Amendment.TOO_LATE:
             return IntakeOutcome.IGNORED
+        met.shared(rows)
         self._recent.keep(incoming, message.key)
         if is_newest:
             self._endings.keep(incoming, now_ms)
@@ -488,6 +501,8 @@ class MessageIntake:
         await self._keep(message, incoming)
         settle = max(self.config.settle_ms, settle_ms(incoming))
         rate = self._admission.rate_of(incoming)
+        met = self._scrubber.met_by_chat.of(str(message.key))
+        rows = met.unshared()
         admission = await self.deps.intake.enqueue(
             message,
             settle_ms=settle,
@@ -496,7 +511,10 @@ class MessageIntake:
             judged_by=judged.shown,
             # A message with a secret has to come again until it is to be deleted, too.
             position=None if message.removed else incoming.position,
+            met=rows,
         )
+        if admission.verdict in (Verdict.ACCEPTED, Verdict.DUPLICATE):
+            met.shared(rows)
         match admission.verdict:
             case Verdict.STALE:
                 return await self._judge_again(message, incoming)

@@ -112,7 +112,12 @@ async def _operators_pages(product: Product) -> AsyncIterator[tuple[str, str]]:
 def _redis(product: Product) -> Iterator[str]:
     """Every key and value, read past the bus."""
     url = embedded_url(product.data_dir)
-    client: Any = Redis.from_url(url, protocol=2, decode_responses=True, encoding_errors="replace")
+    with closing(Redis.from_url(url, protocol=2, decode_responses=True, encoding_errors="replace")) as client:
+        yield from rows(client)
+
+
+def rows(client: Any) -> Iterator[str]:
+    """Every key and value of a server."""
     readers = {
         "string": client.get,
         "list": lambda key: client.lrange(key, 0, -1),
@@ -121,7 +126,7 @@ def _redis(product: Product) -> Iterator[str]:
         "hash": client.hgetall,
         "stream": client.xrange,
     }
-    with closing(client):
-        for key in client.scan_iter(count=1000):
-            kind = client.type(key)
-            yield f"{key}: {readers[kind](key) if kind in readers else ''}"
+    for key in client.scan_iter(count=1000):
+        kind = client.type(key)
+        kind = kind.decode() if isinstance(kind, bytes) else kind
+        yield f"{key}: {readers[kind](key) if kind in readers else ''}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -218,13 +219,13 @@ async def test_a_lost_acknowledgement_on_the_bus_repeats_nothing(
             async for event in super().stream(request):
                 yield event
 
-    async def commit_lost_once(claim: Claim, *, handled: int, replies: tuple[Reply, ...] = ()) -> bool:
+    async def commit_lost_once(claim: Claim, *, handled: int, replies: tuple[Reply, ...] = (), **more: Any) -> bool:
         nonlocal lost
         if not lost:
             lost += 1
             await bus.lanes.retry_later(claim, delay_s=0.0, error="the test cut the line")
             raise BusUnavailable("the test cut the line")
-        return await commit(claim, handled=handled, replies=replies)
+        return await commit(claim, handled=handled, replies=replies, **more)
 
     monkeypatch.setattr(bus.lanes, "commit", commit_lost_once)
     async with running_agent(bus, store, Counting(), tmp_path) as agent:

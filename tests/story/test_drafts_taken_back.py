@@ -11,6 +11,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -181,9 +182,9 @@ async def test_of_a_stopped_turn_whose_worker_died_before_it_could_say_so(
     """It is on record as stopped; whoever finds that out tells the channel."""
     commit, hangs = scene.bus.lanes.commit, asyncio.Event()
 
-    async def hang_once(claim: Claim, *, handled: int, replies: Sequence[Reply] = ()) -> bool:
+    async def hang_once(claim: Claim, *, handled: int, replies: Sequence[Reply] = (), **more: Any) -> bool:
         if hangs.is_set():
-            return await commit(claim, handled=handled, replies=replies)
+            return await commit(claim, handled=handled, replies=replies, **more)
         hangs.set()
         await asyncio.Event().wait()
         return False

@@ -162,10 +162,10 @@ async def test_an_outage_of_the_bus_in_mid_commit_publishes_once(
     commit = agent.bus.lanes.commit
     tries = 0
 
-    async def unheard(claim: Claim, *, handled: int, replies: tuple[Reply, ...] = ()) -> bool:
+    async def unheard(claim: Claim, *, handled: int, replies: tuple[Reply, ...] = (), **more: Any) -> bool:
         nonlocal tries
         tries += 1
-        is_ours = await commit(claim, handled=handled, replies=replies)
+        is_ours = await commit(claim, handled=handled, replies=replies, **more)
         if tries < 3:
             raise BusUnavailable("the test lost the answer")
         return is_ours

@@ -7,6 +7,7 @@ import random
 import time
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -219,9 +220,9 @@ async def test_an_answer_whose_worker_died_in_mid_commit_comes_before_the_acknow
     commit = agent.bus.lanes.commit
     commits = asyncio.Event()
 
-    async def never(claim: Claim, *, handled: int, replies: tuple[Reply, ...] = ()) -> bool:
+    async def never(claim: Claim, *, handled: int, replies: tuple[Reply, ...] = (), **more: Any) -> bool:
         if commits.is_set():
-            return await commit(claim, handled=handled, replies=replies)
+            return await commit(claim, handled=handled, replies=replies, **more)
         commits.set()
         await asyncio.Event().wait()
         return False
