@@ -60,7 +60,7 @@ def _belongs(message: InboundMessage, first: InboundMessage) -> bool:
 def without_met(
     messages: tuple[InboundMessage, ...], key: SessionKey, scrubber: Scrubber
 ) -> tuple[InboundMessage, ...]:
-    """Return the messages of a lane without what was found in it: whoever took them in may not have known of it."""
+    """Return the messages of a lane without what was found in it: the process that took them in may not have known."""
     if not scrubber.met_by_chat.of(str(key)):
         return messages
     scrub = scrubber.for_chat(str(key)).scrub

@@ -367,7 +367,7 @@ def _spellings(secret: str) -> set[str]:
 #
 # In one text the values themselves are remembered, as long as it is read. From message to message only their keyed
 # hashes are, for some hours: in memory, and on the bus, by which the processes of an installation tell each other.
-# Whoever reads them without the key learns nothing.
+# Without the key they say nothing.
 
 
 MET_CHARS_MIN: Final = 8
