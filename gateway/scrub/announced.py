@@ -70,12 +70,21 @@ NOTE: Final = re.compile(r"[(\[](?:[^\d()\[\]#\n]|base\d\d){1,60}[)\]](?= ?[:=]|
 OPEN_NOTE: Final = re.compile(r"[(\[](?:[^\d()\[\]#\n]|base\d\d){0,60}[)\]]? ?\Z")
 TYPE_SIGN: Final = re.compile(r"&str\b|!!\w{1,12}\Z|&[a-z_]{1,12}\Z|\[\d{0,4}\](?=={0,1}\Z)")
 WORD: Final = re.compile(
-    r"(?!(?:[^\W\d_]+-){3})[^\W\d_](?:[^\W\d_]|[\u0900-\u0dff]|['-](?=[^\W\d_])){0,23}(?=[:=,.;?!]?\Z|(?:\*\*|:\*\*|\")\Z)"
+    r"(?!(?:[^\W\d_]+-){3})[^\W\d_](?:[^\W\d_]|[\u0900-\u0dff]|['-](?=[^\W\d_])){0,23}(?=[:=,.;?!؟]?\Z|(?:\*\*|:\*\*|\")\Z)"
 )
 ANOTHER_NAME: Final = re.compile(r"[a-z]{2,}(?:[A-Z][a-z]*)+")
 """`credentialsId`: what is assigned is its value."""
 
 PHRASE: Final = re.compile(r"[a-z]{4,12}(?:-[a-z]{4,12}){2,}\b")
+NUMBER: Final = re.compile(r"(?:(?:[A-Z]-)?(?!(?:19|20)\d\d\b)\d{4,8}|\d\d?(?:-\d\d?){2,3})[.,;!)]{0,2}\Z")
+"""A PIN or the code of a message, and no year."""
+
+SPEAKER: Final = re.compile(r"[^\W\d_][\w.-]{0,24}:\Z")
+"""Who answers, at the beginning of the line below a question."""
+
+NAMED_THING: Final = re.compile(r"[^\W\d_]{2,24}[_-]?\d{1,2}(?=[?:]?\Z)")
+"""`for db12`, `on pluto01`"""
+
 THING: Final = re.compile(r"\d[A-Z]{1,3}(?=:?\Z)")
 """`2FA`, which no word is."""
 
@@ -95,7 +104,8 @@ BARE_KEY: Final = re.compile(
 """`the key 4fT…`: nothing says that it is one but itself."""
 
 DASHES: Final = "—–"
-OPENING_MARKS: Final = "“”«»„‘’「『《【（）】…"
+QUESTION_MARKS: Final = "?？؟"
+OPENING_MARKS: Final = "¿¡“”«»„‘’「『《【（）】…"
 
 
 # The value itself: how far it goes, bare or in quotes.
@@ -112,20 +122,24 @@ _BARE_VALUE: Final = re.compile(f"{_BARE}{{1,{VALUE_CHARS_MAX}}}")
 _BARE_REST: Final = re.compile(f"{_BARE}+")
 _TRAILING: Final = re.compile(r"[.,;:)\]}>*|?~&]+\Z|(?<=[A-Za-z0-9])_{1,2}\Z")
 _NEXT_PAIR: Final = re.compile(r"[;,&](?=[A-Za-z_][\w. -]{0,30}[=:])|\\u0026|&amp;|&&", re.ASCII)
+_NEXT_FIELD: Final = re.compile(r"&(?=[a-z_]{3,24}=)")
+"""What people write in a sentence may hold an `&`, but no field of a form."""
+
 _NEXT_THING: Final = re.compile(r"[;,|&]|\\u0026")
 NEXT_SECRET: Final = re.compile(
     r"\$?[()\[\]{}]|\|{2,}|/{0,2}(?:https?|wss?|s?ftps?|smtps?|postgres(?:ql)?|mysql|mongodb|rediss?|amqps?)(?:\+\w{1,9})?://"
 )
 """What a value without quotes may be glued to, and what no value that was drawn at random holds."""
 
-_LINE_ENDS: Final = ("", "\n", "\r", "`", "<", "\\", "。", "，")
+_LINE_ENDS: Final = ("", "\n", "\r", "`", "<", "\\", "。", "，", '"', "'")
 """Behind these nothing but markup follows on the line."""
 
 
 def without_followers(text: str, at: int, stop: int, *, is_personal: bool, is_assigned: bool) -> int:
     """Return the end of the value without a full stop, a bracket or the next pair that follows it."""
     following = _NEXT_PAIR if is_personal else _NEXT_THING
-    if (is_assigned or not is_personal) and (cut := following.search(text, at + 1, stop)):
+    following = following if is_assigned or not is_personal else _NEXT_FIELD
+    if cut := following.search(text, at + 1, stop):
         stop = cut.start()
     while trailing := _TRAILING.search(text, at, stop):
         if text[trailing.start()] == ")" and "(" in text[at : trailing.start()]:
@@ -185,6 +199,8 @@ class AnnouncedValue(State):
     _is_other_thing = False
     """`pass this level: …`: the sign assigns to another word."""
     _bond_of_complement: Bond | None = None
+    _is_for_something = False
+    """The word is over, what follows tells of another thing (`the password for the type box`)."""
     _is_exchanged = False
     """`change my password from …`: the new one may follow, behind "to"."""
     _fillers = 0
@@ -200,7 +216,7 @@ class AnnouncedValue(State):
         self._word = word
         self._bond = max(bond, Bond.SAID) if word.is_header else bond
         self._family, self._begun_at, self._needs_sign = word.family, word.end, word.needs_sign
-        self._is_argument, self._is_named = word.is_argument, word.is_named
+        self._is_argument, self._is_named, self._is_asked = word.is_argument, word.is_named, word.is_asked
 
     def step(self, text: str, at: int, end: int, *, is_last: bool) -> StepResult:
         """See `State.step`."""
@@ -289,12 +305,17 @@ class AnnouncedValue(State):
         """Pass a line break: a value may follow below its name, but then it must have the line to itself."""
         self._newlines += 1
         self._is_below = True
-        if self._bond < Bond.SAID and (not self._word.is_heading or self._fillers):
+        if self._is_asked and self._family is KeywordFamily.PERSONAL:
+            self._say()
+        elif self._bond < Bond.SAID and (not self._word.is_heading or self._fillers):
             self._bond = Bond.LOOSE
         return at + 1 if self._newlines <= _NEWLINES_MAX else None
 
     def _pass_sign(self, text: str, at: int, unit: int) -> int | None:
         char = text[at]
+        if char in QUESTION_MARKS and text.startswith(("\n", "\r\n"), at + 1):
+            self._is_asked = True
+            return at + 1
         if (char in ".;?!" and unit == at + 1) or (char == "[" and PLACEHOLDER.match(text, at, unit)):
             return None
         if self._is_below and text[at - 1].isspace() and (bullet := BULLET.match(text, at, unit)):
@@ -377,13 +398,19 @@ class AnnouncedValue(State):
     def _pass_word(self, text: str, at: int, unit: int) -> int | None:
         if self._fillers == 0 and self._bond < Bond.ASSIGNED and (attribute := ATTRIBUTE.match(text, at, unit)):
             return None if is_announcing(attribute["name"].lower()) else attribute.end()
+        if self._is_below and self._is_asked and (speaker := SPEAKER.match(text, at, unit)):
+            return speaker.end()
         word = WORD.match(text, at, unit)
         if word is None:
             if self._bond is Bond.ASSIGNED and (wrapped := WRAPPED_IN.match(text, at, unit)):
                 return wrapped.end()
             if (glued := GLUED.match(text, at, unit)) and glued.group().lower() in vocabulary().says:
                 return glued.end()
-            if self._bond_of_complement is not None and (address := ADDRESS.match(text, at, unit)):
+            is_thing = (self._bond < Bond.SAID or self._is_asked) and not self._is_exchanged
+            thing = NAMED_THING if is_thing else ADDRESS
+            if self._bond_of_complement is not None and (
+                address := ADDRESS.match(text, at, unit) or thing.match(text, at, unit)
+            ):
                 return self._pass_complement(address.end())
             return self._open(text, at, unit)
         if word.group().lower() in vocabulary().types:
@@ -401,7 +428,7 @@ class AnnouncedValue(State):
         if self._bond_of_complement is not None:
             self._bond = self._bond_of_complement
             self._bond_of_complement = None
-            self._is_named = True
+            self._is_named = self._is_for_something = True
             self._needs_sign = self._needs_sign and self._family is KeywordFamily.PERSONAL
         return end
 
@@ -424,6 +451,7 @@ class AnnouncedValue(State):
             or self._rest_read.startswith("-")
             or (
                 self._bond_of_complement is None
+                and not self._is_for_something
                 and words.denies_after.fullmatch(lowered)
                 and not (self._bond >= Bond.SAID and lowered in words.carries)
             )
@@ -436,12 +464,17 @@ class AnnouncedValue(State):
             return at
         self._fillers += 1
         self._is_exchanged = lowered in words.exchanged
-        if self._family is KeywordFamily.VAGUE and lowered.rpartition("'")[2] in words.certain_after:
+        if self._family is KeywordFamily.VAGUE and lowered.rpartition("'")[2].partition("-")[0] in words.certain_after:
             self._family = KeywordFamily.KEY
             self._needs_sign = False
+        elif self._family is KeywordFamily.CODE and words.of_codes.match(lowered):
+            self._family = KeywordFamily.PERSONAL
+            self._pass_complement(end)
         elif lowered in words.complements and self._bond < Bond.SAID:
             self._bond_of_complement = self._bond
             self._bond = Bond.LOOSE
+        elif lowered in words.numbers:
+            self._needs_sign = False
         elif lowered not in words.carries:
             if self._bond_of_complement is None:
                 self._bond = Bond.LOOSE
@@ -507,14 +540,17 @@ class AnnouncedValue(State):
             stop = self._before_next(text, at, stop)
             if stop == at or not self._is_cut(text[at : min(stop, at + _JUDGED_CHARS)], is_quoted=is_quoted):
                 return StepResult(at, is_over=True)
-        if self._repeats_its_name(text, at, stop):
+        is_row = self._is_below and text.count(",", at, stop) > 1
+        if is_row or self._repeats_its_name(text, at, stop):
             return StepResult(at, is_over=True)
         if stop == at + VALUE_CHARS_MAX and (rest := _BARE_REST.match(text, stop, unit_end(text, stop, end))):
             stop = rest.end()
         replacement = None
-        if self._is_exchanged:
-            replacement = AnnouncedValue(self._word._replace(end=stop))
-            replacement._fillers = _FILLERS_MAX
+        is_one_of_two = is_chosen and self._bond < Bond.ASSIGNED and text.startswith(",", stop)
+        if self._is_exchanged or is_one_of_two:
+            bond = Bond.LOOSE if is_one_of_two else Bond.ADJACENT
+            replacement = AnnouncedValue(self._word._replace(end=stop + is_one_of_two), bond)
+            replacement._fillers = _FILLERS_MAX - 2 * is_one_of_two
         cut = SecretSpan(at, stop, self._family.rule)
         return StepResult(stop, is_over=replacement is None, cut=cut, becomes=replacement)
 
@@ -541,8 +577,14 @@ class AnnouncedValue(State):
     def _is_secret(self, value: str, *, is_quoted: bool) -> bool:
         is_somebodys = self._is_named and self._family is KeywordFamily.VAGUE and len(value) >= _NAMED_KEY_CHARS_MIN
         family = KeywordFamily.KEY if is_somebodys else self._family
+        if self._family is KeywordFamily.PERSONAL and self._bond >= Bond.ADJACENT and self._is_number(value):
+            return True
         is_constant = self._word.is_constant and self._bond == Bond.ASSIGNED and not self._rest_read
         return is_secret(value, family, self._bond, is_quoted=is_quoted, is_constant=is_constant)
+
+    def _is_number(self, value: str) -> bool:
+        """Tell whether it is what a PIN looks like, behind a word that announces one."""
+        return self._word.word in vocabulary().numbers and NUMBER.match(value) is not None
 
     def _quoted(self, text: str, at: int, end: int, *, is_last: bool) -> StepResult | int | None:
         """Read a value in quotes, spaces included. None: the quote does not close, read the value as unquoted."""

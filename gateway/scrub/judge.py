@@ -86,6 +86,9 @@ _TYPESETTING: Final = re.compile(r"\\?\*\([A-Z][a-z]|\\(?:f[A-Z0-9]|[&e\\-]|\([\
 
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 _FINGERPRINT: Final = re.compile(r"(?:\w{2,12}:)?(?:[0-9A-Fa-f]{2}:){7,63}[0-9A-Fa-f]{2}")
+_NUMBERED_THING: Final = re.compile(r"(?!SK)[A-Z]{2}[0-9a-f]{32}")
+"""What Twilio calls a message, a call, an account."""
+
 _NIL_CHARS: Final = 2
 """A UUID of one digit and its dashes is nobody's."""
 
@@ -149,6 +152,8 @@ _MADE_CHARS_MIN: Final = {
 
 def is_secret(value: str, family: KeywordFamily, bond: Bond, *, is_quoted: bool, is_constant: bool = False) -> bool:
     """Judge one value without spaces; `is_constant` says that an environment variable's name assigns it."""
+    if family is KeywordFamily.CODE:
+        return False
     if "\\" in value or "*(" in value:
         value = _TYPESETTING.sub("", value)
     if len(value) < (_CHARS_MIN if family is KeywordFamily.PERSONAL else _MADE_CHARS_MIN[family])[bond]:
@@ -197,7 +202,7 @@ def _is_stand_in(value: str, *, is_quoted: bool) -> bool:
     lowered = value.lower()
     if lowered.strip(_REFERRING) in vocabulary().stand_ins or MASKED.match(value) or _HASH.match(value):
         return True
-    if _ALGORITHM.fullmatch(value) or _STANDS_IN.search(lowered):
+    if _ALGORITHM.fullmatch(value) or _NUMBERED_THING.fullmatch(value) or _STANDS_IN.search(lowered):
         return True
     if lowered.replace("-", "").replace("_", "").isalpha() and any(map(is_announcing, re.split("[-_.]", lowered))):
         return True

@@ -458,6 +458,8 @@ class TableColumn(State):
         if line and text[line - 1] != "\n":
             return -1
         line += len(self._mark)
+        bar = text.find("|", line, at)
+        line = bar if bar > line and text[bar - 1] in "\"'>[" else line  # `"content": "| user | password |`
         below = rest.end()
         head = text[line : below - 1]
         for between in _BETWEEN_CELLS:

@@ -121,7 +121,7 @@ def anchor_finder() -> AnchorFinder:
 KeywordPlace = tuple[int, int]
 """Where an announcing word may stand."""
 
-_VALUED: Final = frozenset({KeywordFamily.PERSONAL, KeywordFamily.KEY, KeywordFamily.VAGUE, KeywordFamily.SCHEME})
+_VALUED: Final = frozenset({KeywordFamily.PERSONAL, KeywordFamily.KEY, KeywordFamily.VAGUE, KeywordFamily.CODE, KeywordFamily.SCHEME})
 """These announce one value, by announced.py; the others open something of their own (openings.py)."""
 
 _PLAIN: Final = r"(?:[A-ZÀ-ÞА-ЯЁ]?[a-zß-ÿа-яё]{1,12}(?:'[a-z]{1,2})?|[A-ZА-ЯЁ]{1,8})"
@@ -132,12 +132,13 @@ _TALK: Final = re.compile(rf"(?P<ending>[a-zß-ÿа-яё]{{0,12}}+)(?:,? {_PLAIN
 
 _CJK: Final = "[\u3040-\ud7ff]"
 _STOP: Final = re.compile(
-    rf"[.;?!](?=\s|\Z)|{_CJK}{{0,12}}[。，；！？、]|(?=(?P<clause>{_CJK}{{13}}))|,? [1-9][0-9]{{1,2}}(?=[ \n])"
+    rf"[.;!](?=\s|\Z)|\?(?=[^\S\r\n]|\Z)|{_CJK}{{0,12}}(?:[。，；！、]|？(?![\r\n]))|(?=(?P<clause>{_CJK}{{13}}))"
+    r"|,? [1-9][0-9]{1,2}(?=[ \n])"
 )
-"""Behind these no value is looked for: the end of a sentence, a clause in a script without spaces, a long one, and a
-number too short for any value."""
+"""Behind these no value is looked for: the end of a sentence that is no question with its answer below, a clause in a
+script without spaces, a long one, and a number too short for any value."""
 
-_BELOW: Final = re.compile(rf"\n\s{{0,12}}(?!(?i:[a-z]*{UNSPOKEN.pattern}))(?P<word>{_PLAIN})(?=[:,.;?!]?(?:\s|\Z))")
+_BELOW: Final = re.compile(rf"\r?\n\s{{0,12}}(?!(?i:[a-z]*{UNSPOKEN.pattern}))(?P<word>{_PLAIN})(?=[:,.;?!]?(?:\s|\Z))")
 """The first word of the next line, which is no value either if it can be spoken."""
 
 _ASSIGNED_NAME: Final = re.compile(
@@ -211,8 +212,8 @@ def _end_of_talk(text: str, at: int, end: int, halt: int) -> tuple[int, int] | N
         return over, over
     if stop := _STOP.match(text, over, end):
         return stop.end(), max(stop.end(), stop.end("clause"))
-    below = _BELOW.match(text, over, end)
-    if below is None or follows_cell(text, over):
+    below = _BELOW.match(text, over + text.startswith("?", over), end)
+    if below is None or follows_cell(text, over) or text.startswith(":", below.end()):
         return None
     words, word = vocabulary(), below["word"].lower()
     return None if word in words.types or words.value_name.fullmatch(word) else (over, below.end())

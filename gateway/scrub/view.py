@@ -349,7 +349,9 @@ scrub may remove more than the first. Counting anew from each secret would mean 
 CONTEXT_CHARS: Final = 128
 """How far a rule may look back: a stream keeps this much of what it already gave away."""
 
-_CJK: Final = "\u2e80-\u2fff\u3040-\ud7ff"
+_CJK: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u2fff\u3040-\ud7ff"
+"""Thai, Lao, Burmese, Khmer, Chinese, Japanese, Korean."""
+_IS_CJK: Final = re.compile(f"[{_CJK}]").match
 _HARD: Final = (
     r"\s\u00ab\u00bb\u2013-\u2015\u2018-\u201f\u2026\u3000-\u303f\uff01\uff08\uff09\uff0c\uff1b\uff1f\uff5f-\uff65"
 )
@@ -373,7 +375,7 @@ def unit_end(text: str, at: int, end: int) -> int:
 
 def is_cjk(char: str) -> bool:
     """Tell whether it is written without spaces between words."""
-    return "\u2e80" <= char <= "\u2fff" or "\u3040" <= char <= "\ud7ff"
+    return "\u0e00" <= char <= "\ud7ff" and _IS_CJK(char) is not None
 
 
 def flattening(chars: str) -> bytes:

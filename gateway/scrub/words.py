@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from gateway.scrub.rules import trie_pattern
+from gateway.scrub.view import is_cjk
 
 _LOOK_BACK_CHARS: Final = 48
 _HEADING_CHARS: Final = 5
@@ -36,6 +37,10 @@ _PAIR: Final = re.compile(
 _PAIR_SIGNS: Final = frozenset("/:|")
 _LOGIN: Final = re.compile(r"(?:user|username|login|usuario|benutzer|логин|юзер)[:= ]{1,2}\S{1,24}[,;/| ]{1,3}\Z")
 _IN_NAMES: Final = ("_", ".", "@")
+_AROUND_NAMES: Final = (*_IN_NAMES, "<", "/", "-", "$")
+_DENIES_CHARS: Final = 24
+"""So near before a code stands what makes it another (`the exit code`)."""
+
 _PART_OF_NAME: Final = re.compile(r"[_@]|[.-][A-Za-z0-9]")
 """`login.example.org`: no login is announced."""
 
@@ -59,9 +64,6 @@ _SWALLOWED_CHARS_MIN: Final = 3
 
 _IDENTIFIER_BEFORE: Final = re.compile(r"[^\W\d]*[_-]*\Z")
 _TOKENS: Final = frozenset(["token", "tokens"])
-_FIRST_SPACED_BREAK: Final = "\u2e80"
-"""Scripts from here on write without spaces between words."""
-
 
 class KeywordFamily(StrEnum):
     """What an announcing word makes us expect."""
@@ -72,6 +74,8 @@ class KeywordFamily(StrEnum):
     """Made by a machine: looks random."""
     VAGUE = "vague"
     """A word with many other meanings (`key`): the value itself must leave no doubt."""
+    CODE = "code"
+    """A number that is sent to somebody or typed at a door, if the sentence says so; else nothing."""
     SCHEME = "scheme"
     """`Bearer`, `Basic`: the next word is the credential."""
     COOKIE = "cookie"
@@ -92,9 +96,12 @@ class KeywordFamily(StrEnum):
 
 
 _OF_VALUES: Final = frozenset([KeywordFamily.PERSONAL, KeywordFamily.KEY, KeywordFamily.VAGUE])
+_QUALIFIED: Final = frozenset([KeywordFamily.VAGUE, KeywordFamily.CODE])
+"""What stands before them in the sentence may say that they announce a password."""
+
 _OF_HEADERS: Final = frozenset([KeywordFamily.KEY, KeywordFamily.SCHEME])
 _BY_THEMSELVES_NOTHING: Final = frozenset(
-    [KeywordFamily.PHRASE, KeywordFamily.COMMAND, KeywordFamily.LOGIN, KeywordFamily.VENDOR]
+    [KeywordFamily.PHRASE, KeywordFamily.COMMAND, KeywordFamily.LOGIN, KeywordFamily.VENDOR, KeywordFamily.CODE]
 )
 """Only what follows makes them announce anything."""
 
@@ -132,6 +139,8 @@ class Announcement(NamedTuple):
     """Names the scheme of an `Authorization` header."""
     is_named: bool = False
     """The tail of an identifier: somebody's key, not any key."""
+    is_asked: bool = False
+    """Its sentence asks for the value or says that it comes (`what's the password`, `here is the password`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +172,12 @@ class Vocabulary:
     complements: frozenset[str]
     exchanged: frozenset[str]
     needs_sign: frozenset[str]
+    asks: re.Pattern[str]
+    joins: re.Pattern[str]
+    numbers: frozenset[str]
+    of_codes: re.Pattern[str]
+    of_networks: re.Pattern[str]
+    no_codes: re.Pattern[str]
     types: frozenset[str]
     value_name: re.Pattern[str]
     stand_ins: frozenset[str]
@@ -202,7 +217,7 @@ def vocabulary() -> Vocabulary:
         says_cjk=re.compile(f"(?:{trie_pattern(around['says_cjk'])})\\Z"),
         certain_after=frozenset(around["certain_after"]),
         links_cjk=re.compile(trie_pattern(around["links_cjk"])),
-        announcing_cjk=re.compile(trie_pattern([word for word in announcing if word >= _FIRST_SPACED_BREAK])),
+        announcing_cjk=re.compile(trie_pattern([word for word in announcing if is_cjk(word[0])])),
         says=frozenset(around["says"]),
         copulas=frozenset(around["copulas"]),
         possessives=frozenset(around["possessives"]),
@@ -211,6 +226,12 @@ def vocabulary() -> Vocabulary:
         complements=frozenset(around["complements"]),
         exchanged=frozenset(around["exchanged"]),
         needs_sign=frozenset(around["needs_sign"]),
+        asks=re.compile(rf"(?<![^\W\d_])(?:{trie_pattern(around['asks'])})(?![^\W\d_])"),
+        joins=backwards(around["joins"], " ", r"(?= )"),
+        numbers=frozenset(around["numbers"]),
+        of_codes=re.compile(rf"(?<![^\W\d_])(?:{trie_pattern(around['of_codes'])})"),
+        of_networks=re.compile(rf"(?<![^\W\d_])(?:{trie_pattern(around['of_networks'])})(?![^\W\d_])"),
+        no_codes=re.compile(trie_pattern(around["no_codes"])),
         types=frozenset(around["types"]),
         value_name=re.compile(
             rf"[,;]?\\{{0,7}}[\"']?(?:{trie_pattern(around['value_names'])})\\{{0,7}}[\"']?(?=[:=]|\Z)"
@@ -285,6 +306,18 @@ def announcements(
         if (family is KeywordFamily.VAGUE or needs_sign) and words.certain_before.match(before[::-1]):
             family = KeywordFamily.KEY if family is KeywordFamily.VAGUE else family
             needs_sign = False
+        if family in _QUALIFIED:
+            said = _sentence(before)
+            if family is KeywordFamily.CODE and (last in _AROUND_NAMES or words.no_codes.search(said[-_DENIES_CHARS:])):
+                continue
+            qualifying = words.of_codes if family is KeywordFamily.CODE else words.of_networks
+            if qualifying.search(said):
+                family, needs_sign = KeywordFamily.PERSONAL, False
+        elif needs_sign and (
+            words.joins.match(before[::-1])
+            or (words.of_codes if word in words.numbers else words.of_networks).search(_sentence(before))
+        ):
+            needs_sign = False
         if family is KeywordFamily.LOGIN and (last in _IN_NAMES or _PART_OF_NAME.match(text, stop, end)):
             continue
         if family is KeywordFamily.LOGIN and words.denies_after.match(text, stop, end):
@@ -303,8 +336,14 @@ def announcements(
             is_argument="(" in before and _ARGUMENT.search(before) is not None,
             is_constant=text[at:stop].isupper() and text[at:stop].isascii(),
             is_heading=_HEADING.search(before, max(0, len(before) - _HEADING_CHARS)) is not None,
+            is_asked=family is KeywordFamily.PERSONAL and words.asks.search(_sentence(before)) is not None,
             is_named=is_tail or (last in _JOINS and _NAMED.search(before, len(before) - 2) is not None),
         )
+
+
+def _sentence(before: str) -> str:
+    """Return what of the text before a word belongs to its sentence."""
+    return before[max(before.rfind("\n"), before.rfind(". "), before.rfind("? "), before.rfind("! ")) + 1 :]
 
 
 def swallowed(text: str, lowered: str, start: int, stop: int) -> Announcement | None:
@@ -351,7 +390,7 @@ def _is_encoded(text: str, begins: int, at: int, stop: int) -> bool:
 
 def _announces_again(lowered: str, stop: int, end: int) -> bool:
     """Tell whether another announcing word follows at once: then that one says what follows."""
-    if stop < end and lowered[stop] >= _FIRST_SPACED_BREAK:
+    if stop < end and is_cjk(lowered[stop]):
         return vocabulary().announcing_cjk.match(lowered, stop, end) is not None
     another = _ANOTHER.match(lowered, stop, end)
     return another is not None and is_announcing(another["word"])
@@ -411,4 +450,4 @@ def _goes_back(text: str, start: int) -> bool:
 
 def _is_letter(char: str) -> bool:
     """Tell whether it is a letter of a script that puts spaces between its words."""
-    return char.isalpha() and char < _FIRST_SPACED_BREAK
+    return char.isalpha() and not is_cjk(char)
