@@ -428,7 +428,7 @@ class AnnouncedValue(State):
         if self._bond_of_complement is not None:
             self._bond = self._bond_of_complement
             self._bond_of_complement = None
-            self._is_named = self._is_for_something = True
+            self._is_named = True
             self._needs_sign = self._needs_sign and self._family is KeywordFamily.PERSONAL
         return end
 
@@ -472,7 +472,7 @@ class AnnouncedValue(State):
             self._pass_complement(end)
         elif lowered in words.complements and self._bond < Bond.SAID:
             self._bond_of_complement = self._bond
-            self._bond = Bond.LOOSE
+            self._bond, self._is_for_something = Bond.LOOSE, not self._is_exchanged
         elif lowered in words.numbers:
             self._needs_sign = False
         elif lowered not in words.carries:
@@ -579,6 +579,8 @@ class AnnouncedValue(State):
         family = KeywordFamily.KEY if is_somebodys else self._family
         if self._family is KeywordFamily.PERSONAL and self._bond >= Bond.ADJACENT and self._is_number(value):
             return True
+        if self._word.word in vocabulary().codes and not any(map(str.isdigit, value)):
+            return False
         is_constant = self._word.is_constant and self._bond == Bond.ASSIGNED and not self._rest_read
         return is_secret(value, family, self._bond, is_quoted=is_quoted, is_constant=is_constant)
 

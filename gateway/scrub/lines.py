@@ -421,7 +421,9 @@ _BETWEEN_CELLS: Final = tuple(map(re.compile, (r"\|", r"\t", ";", ",", r"[ \t]{2
 
 @dataclass(slots=True)
 class TableColumn(State):
-    """State: an announcing word stands where the head of a column may stand."""
+    """State: an announcing word stands where the head of a column may stand. Between its rows the machine reads on."""
+
+    POSITIONS = ("due_at", "interrupted")
 
     _word: Announcement
     """It ends where the machine is until the header is read, whatever its own positions say by then."""
@@ -429,6 +431,8 @@ class TableColumn(State):
     _mark: str = ""
     _cells: int = 0
     _columns: dict[int, KeywordFamily] = field(default_factory=dict)
+    due_at: int | None = None
+    interrupted: State | None = None
     _rows: int = 0
     _cuts: list[SecretSpan] = field(default_factory=list)
 
@@ -493,28 +497,24 @@ class TableColumn(State):
 
     def _read_rows(self, text: str, at: int, end: int, *, is_last: bool) -> StepResult:
         assert self._between is not None, "the header was read"
-        while True:
-            while self._cuts:
-                cut = self._cuts.pop(0)
-                if cut.start >= at:
-                    return StepResult(cut.end, cut=cut)
-            if self._rows > _ROWS_MAX:
+        while self._cuts:
+            cut = self._cuts.pop(0)
+            if cut.start >= at:
+                return StepResult(cut.end, cut=cut, is_over=not self._cuts)
+        row_end = _line_end(text, at, end, _LINE_CHARS_MAX, is_last=is_last)
+        if row_end is None:
+            return StepResult(at, waits=True)
+        if text[at - 1] == "\n":
+            cells = _cells_of(text, _behind(self._mark, text, at), row_end, self._between)
+            is_rule = _RULE_LINE.match(text, at, row_end) is not None and row_end > at
+            is_row = row_end - at < _LINE_CHARS_MAX and self._rows < _ROWS_MAX
+            if not is_row or (len(cells) != self._cells and not is_rule):
+                self.due_at = None
                 return StepResult(at, is_over=True)
-            row_end = _line_end(text, at, end, _LINE_CHARS_MAX, is_last=is_last)
-            if row_end is None:
-                return StepResult(at, waits=True)
-            if text[at - 1] == "\n":
-                cells = _cells_of(text, _behind(self._mark, text, at), row_end, self._between)
-                is_rule = _RULE_LINE.match(text, at, row_end) is not None and row_end > at
-                if row_end - at >= _LINE_CHARS_MAX or (len(cells) != self._cells and not is_rule):
-                    return StepResult(at, is_over=True)
-                self._rows += 1
-                self._cuts = [] if is_rule else self._secrets(text, cells)
-                if self._cuts:
-                    continue
-            if row_end >= end:
-                return StepResult(row_end, is_over=is_last)
-            at = row_end + 1
+            self._rows += 1
+            self._cuts = [] if is_rule else self._secrets(text, cells)
+        self.due_at = row_end + 1
+        return self._read_rows(text, at, end, is_last=is_last) if self._cuts else StepResult(at, is_over=True)
 
     def _secrets(self, text: str, cells: list[tuple[int, int]]) -> list[SecretSpan]:
         """Return the cells of a row that hold secrets."""

@@ -121,7 +121,9 @@ def anchor_finder() -> AnchorFinder:
 KeywordPlace = tuple[int, int]
 """Where an announcing word may stand."""
 
-_VALUED: Final = frozenset({KeywordFamily.PERSONAL, KeywordFamily.KEY, KeywordFamily.VAGUE, KeywordFamily.CODE, KeywordFamily.SCHEME})
+_VALUED: Final = frozenset(
+    {KeywordFamily.PERSONAL, KeywordFamily.KEY, KeywordFamily.VAGUE, KeywordFamily.CODE, KeywordFamily.SCHEME}
+)
 """These announce one value, by announced.py; the others open something of their own (openings.py)."""
 
 _PLAIN: Final = r"(?:[A-ZÀ-ÞА-ЯЁ]?[a-zß-ÿа-яё]{1,12}(?:'[a-z]{1,2})?|[A-ZА-ЯЁ]{1,8})"
@@ -152,13 +154,17 @@ def without_talk(text: str, lowered: str, places: list[KeywordPlace], end: int, 
 
     A word that is only talked about is dropped if no word that stays begins within its talk: the walk from the first
     would have passed over that one."""
-    valued, together = _valued(), vocabulary().together
+    valued, together, codes = _valued(), vocabulary().together, vocabulary().codes
     decided = end if is_last else end - 1
     limit = decided
     halt = end
     kept: list[KeywordPlace] = []
     for at, stop in reversed(places):
         word = lowered[at:stop]
+        is_code = word in codes
+        reach = min(end, stop + REACH_CHARS)
+        if is_code and (is_last or reach < end) and not _DIGIT.search(text, stop, reach):
+            continue
         is_valued = word in valued
         is_talk, begins = False, stop if is_valued else None
         if word in together:
@@ -171,10 +177,13 @@ def without_talk(text: str, lowered: str, places: list[KeywordPlace], end: int, 
         if not is_talk:
             kept.append((at, stop))
             limit = min(limit, at)
-        if is_valued and _stands_alone(text, at, stop, end):
+        if is_valued and not is_code and _stands_alone(text, at, stop, end):
             halt = at
     kept.reverse()
     return kept
+
+
+_DIGIT: Final = re.compile(r"\d")
 
 
 def _assigns_a_name(text: str, at: int, end: int) -> bool:

@@ -109,7 +109,7 @@ class Machine:
         self._lowered = ""
         self._out: list[str] = []
         self._state: State | None = None
-        self._due: RuledLines | None = None
+        self._due: RuledLines | TableColumn | None = None
         self._line_read: tuple[LineRule | None, int] = (None, 0)
         self._swallowed: Announcement | None = None
         self._at = 0
@@ -367,10 +367,10 @@ class Machine:
     def _close(self, state: State) -> None:
         """Go on without a state, with the one that it interrupted, or with the lines that are due below it."""
         self._state = None
-        if isinstance(state, RuledLines):
+        if isinstance(state, _OF_LINES):
             self._state, state.interrupted = state.interrupted, None
             self._due = state if state.due_at is not None else self._due
-            if state.read_until is not None:
+            if isinstance(state, RuledLines) and state.read_until is not None:
                 self._line_read = state.rule, self._view.raw_start(state.read_until)
 
     def _secret_in(self, text: str) -> str | None:

@@ -65,6 +65,7 @@ _SWALLOWED_CHARS_MIN: Final = 3
 _IDENTIFIER_BEFORE: Final = re.compile(r"[^\W\d]*[_-]*\Z")
 _TOKENS: Final = frozenset(["token", "tokens"])
 
+
 class KeywordFamily(StrEnum):
     """What an announcing word makes us expect."""
 
@@ -175,6 +176,8 @@ class Vocabulary:
     asks: re.Pattern[str]
     joins: re.Pattern[str]
     numbers: frozenset[str]
+    codes: frozenset[str]
+    """Those that announce nothing but what has a digit, if at all."""
     of_codes: re.Pattern[str]
     of_networks: re.Pattern[str]
     no_codes: re.Pattern[str]
@@ -229,6 +232,7 @@ def vocabulary() -> Vocabulary:
         asks=re.compile(rf"(?<![^\W\d_])(?:{trie_pattern(around['asks'])})(?![^\W\d_])"),
         joins=backwards(around["joins"], " ", r"(?= )"),
         numbers=frozenset(around["numbers"]),
+        codes=frozenset(word for word, (family, _) in announcing.items() if family is KeywordFamily.CODE),
         of_codes=re.compile(rf"(?<![^\W\d_])(?:{trie_pattern(around['of_codes'])})"),
         of_networks=re.compile(rf"(?<![^\W\d_])(?:{trie_pattern(around['of_networks'])})(?![^\W\d_])"),
         no_codes=re.compile(trie_pattern(around["no_codes"])),
