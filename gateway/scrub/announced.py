@@ -161,6 +161,9 @@ def closing_of(quote: str) -> re.Pattern[str]:
 _NEXT_ITEM: Final = re.compile(r"\\{0,3}[\"'`]\s{0,32},\s{0,32}(?P<quote>\\{0,3}[\"'`])")
 _NEXT_ITEM_CHARS_MAX: Final = 80
 _FILLERS_MAX: Final = 6
+_OF_MANY: Final = "sийы"
+"""So a word for several secrets ends, behind which a number counts them or their owners (`passwords 456531 …`)."""
+
 _NEWLINES_MAX: Final = 3
 _CJK_WORDS_CHARS_MAX: Final = 12
 REACH_CHARS: Final = 120
@@ -199,6 +202,8 @@ class AnnouncedValue(State):
     _is_other_thing = False
     """`pass this level: …`: the sign assigns to another word."""
     _bond_of_complement: Bond | None = None
+    _is_question = False
+    """It ended with a question mark: only the next line can say the value."""
     _is_for_something = False
     """The word is over, what follows tells of another thing (`the password for the type box`)."""
     _is_exchanged = False
@@ -276,6 +281,8 @@ class AnnouncedValue(State):
     def _connect(self, text: str, at: int, end: int) -> int | None:
         """Return the position after one connecting piece; `at` itself if a value may begin here; None to give up."""
         char = text[at]
+        if self._is_question and char not in "\r\n":
+            return None
         if char == "\n":
             return self._pass_newline(at)
         if char.isspace() or char in OPENING_MARKS:
@@ -305,6 +312,7 @@ class AnnouncedValue(State):
         """Pass a line break: a value may follow below its name, but then it must have the line to itself."""
         self._newlines += 1
         self._is_below = True
+        self._is_asked, self._is_question = self._is_asked or self._is_question, False
         if self._is_asked and self._family is KeywordFamily.PERSONAL:
             self._say()
         elif self._bond < Bond.SAID and (not self._word.is_heading or self._fillers):
@@ -313,9 +321,9 @@ class AnnouncedValue(State):
 
     def _pass_sign(self, text: str, at: int, unit: int) -> int | None:
         char = text[at]
-        if char in QUESTION_MARKS and text.startswith(("\n", "\r\n"), at + 1):
-            self._is_asked = True
-            return at + 1
+        if char in QUESTION_MARKS and unit == at + 1:
+            self._is_question = True
+            return unit
         if (char in ".;?!" and unit == at + 1) or (char == "[" and PLACEHOLDER.match(text, at, unit)):
             return None
         if self._is_below and text[at - 1].isspace() and (bullet := BULLET.match(text, at, unit)):
@@ -541,7 +549,8 @@ class AnnouncedValue(State):
             if stop == at or not self._is_cut(text[at : min(stop, at + _JUDGED_CHARS)], is_quoted=is_quoted):
                 return StepResult(at, is_over=True)
         is_row = self._is_below and text.count(",", at, stop) > 1
-        if is_row or self._repeats_its_name(text, at, stop):
+        is_count = self._bond is Bond.ADJACENT and text[at:stop].isdigit() and text[self._begun_at - 1] in _OF_MANY
+        if is_row or is_count or self._repeats_its_name(text, at, stop):
             return StepResult(at, is_over=True)
         if stop == at + VALUE_CHARS_MAX and (rest := _BARE_REST.match(text, stop, unit_end(text, stop, end))):
             stop = rest.end()

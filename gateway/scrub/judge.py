@@ -160,7 +160,13 @@ def is_secret(value: str, family: KeywordFamily, bond: Bond, *, is_quoted: bool,
         return False
     if _is_stand_in(value, is_quoted=is_quoted) or ("@" in value and not is_quoted and _MAIL.fullmatch(value)):
         return False
-    if bond < Bond.ASSIGNED and not is_quoted and (pair := _NAME_AND_VALUE.match(value)) and is_wordy(pair[1]):
+    if (
+        bond < Bond.ASSIGNED
+        and not is_quoted
+        and (pair := _NAME_AND_VALUE.match(value))
+        and is_wordy(pair[1])
+        and _classes(pair[1]) < 3
+    ):
         return False
     if family is KeywordFamily.PERSONAL:
         return _is_personal(value, bond, is_quoted=is_quoted)

@@ -544,7 +544,7 @@ def follows_cell(text: str, at: int) -> bool:
 
 def _cells_of(text: str, start: int, end: int, between: re.Pattern[str]) -> list[tuple[int, int]]:
     """Return the cells of one line without the space around them."""
-    start, end = _without(" \t\r|", text, start, end)
+    start, end = _without(" \t\r|", text, start, _without(" \t\r|\"'}]", text, start, end)[1])
     parts: list[tuple[int, int]] = []
     for sign in between.finditer(text, start, end):
         parts.append((start, sign.start()))

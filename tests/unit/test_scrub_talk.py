@@ -15,6 +15,29 @@ READABLE: Final = "ABCDEFGHJKMNPQRSTVWXYZ23456789"
 
 TALK = r"""
 the password is too short
+the exit code is 137137
+login failed with error code 18456
+the verification failed, status code 404404
+your zip code is 101150
+the product code is 482913
+the code has 4821 lines
+class code 482913
+the security code is on the back
+Утечка: пароли 456531 пользователей попали в сеть
+passwords 456531 users had
+what's the password policy?\nISO27001
+what's the root pw on pluto01
+forgot the password?\nnp
+where is the password?\nBob: in the safe, ask Ann
+here's the password policy\nrev2024
+SSH_AUTH_SOCK=/tmp/ssh-0fXVUE4bwvx9/agent.6336
+CallSid: CA8b147fc8701aa8e6fba3a54f70e14e68
+name,url,username,password\nJira,https://jira.example.org,ann@example.org,
+text=never send the password here&trigger=1
+- change the password\n- renew it\n¿funcionó?
+the key to the wifi box is on the shelf
+pin the version to requests2
+รหัสผ่านไม่ถูกต้อง
 the password is wrong, try again
 pass this level: stage-42
 password: see 1Password

@@ -290,7 +290,70 @@ password: „{p}“
 password: [{p}]
 password is:{p}
 """
+CODES = """
+your login code is {n}
+the code from the sms is {n}
+card PIN {n}
+the code for the front door is {n}
+the code to the building: {n}
+der Code aus der SMS ist {n}
+Ihr Bestätigungscode lautet {n}
+de code uit de sms is {n}
+Din verifieringskod är {n}
+Din bekræftelseskode er {n}
+Vahvistuskoodisi on {n}
+kod z SMS-a: {n}
+kód z SMS je {n}
+código que me llegó por SMS es {n}
+le digicode c'est {n}
+il codice del portone è {n}
+код из смс {n}
+Код для входа {n}
+код от домофона {n}
+пін-код картки {n}
+SMS ile gelen kod {n}
+kartın PIN kodu {n}
+Kode verifikasi Anda {n}
+验证码是{n}
+現在の認証コードは{n}です
+카드 비밀번호 {n}
+รหัส OTP ของคุณคือ {n}
+एटीएम का पिन {n} है
+קוד האימות שלך הוא {n}
+"""
+OF_MORE_LANGUAGES = """
+รหัสผ่านของ Keycloak คือ {p}
+lozinka za server je {p}
+heslo je {p}
+parola este {p}
+salasana on {p}
+nieuwe wachtwoord is {p}
+WLAN Gast, Schlüssel {p}
+le wifi c'est Box-12AB, la clé : {p}
+el wifi es Box-12AB y la clave {p}
+entra con bob y la clave {p}
+the pw for the office box is {p}
+creds for the box -> bob:{p}
+the old password was {p}, now it's {p}
+kunci API-nya {k}
+API klíč je {k}
+erişim belirteci: {k}
+tokennya {k}
+"""
+ANSWERS = (
+    "what's the wifi password?\n{p}",
+    "whats the root pw on pluto01\nBob: {p}",
+    "wie ist das Passwort für Keycloak?\n{p}",
+    "¿cuál es la contraseña del router?\r\n{p}",
+    "какой пароль от админки?\nИгорь: {p}",
+    "Grafana密码多少？\n{p}",
+    "Grafanaのパスワード何だっけ？\n{p}",
+    "here's the password\n{p}",
+    '{"text":"what is the password?\\n{p}"}',
+)
 LINES = (
+    "Passwords:\n- mail: {p}\n- nas: {p}",
+    "logins\n* mail bob@x.org / {p}\n* shop ann / {p}",
     "password:\n{p}",
     "Пароль:\n\n{p}",
     "password:\n> {p}",
@@ -312,6 +375,8 @@ TABLES = (
     "服务,账号,密码\n邮箱,bob,{p}\n",
     '"user","db_password","note"\n"bob","{p}","is old"\n',
     "user,access token\nbob,{k}\n",
+    'user,password,note\nbob,{p},"the password for the nas is {p}"\n',
+    '{"text":"| user | password |\\n|---|---|\\n| bob | {p} |"}',
     "user,token,password\nbob,none,{p}\neve,none,{p}\n",
 )
 
@@ -326,21 +391,40 @@ def told(text: str) -> str:
 
 @pytest.mark.parametrize(
     "form",
-    [*rows(ENGLISH, VALUE_FIRST, RUSSIAN, CHINESE, OTHERS, CONFIGURATION, COMMANDS, CODE, CHAT), *LINES, *TABLES],
+    [
+        *rows(
+            ENGLISH,
+            VALUE_FIRST,
+            RUSSIAN,
+            CHINESE,
+            OTHERS,
+            CONFIGURATION,
+            COMMANDS,
+            CODE,
+            CHAT,
+            CODES,
+            OF_MORE_LANGUAGES,
+        ),
+        *LINES,
+        *TABLES,
+        *ANSWERS,
+    ],
 )
 def test_a_named_value_goes_and_its_surroundings_stay(form: str) -> None:
     secrets = PASSWORDS if "{p}" in form else KEYS if "{k}" in form else ("482913",)
     for secret in secrets:
-        text = form.replace("{p}", secret).replace("{k}", secret)
+        text = form.replace("{p}", secret).replace("{k}", secret).replace("{n}", secret)
         for lead, end in (("", ""), ("hello there\n", "\nthat was it")):
             clean = told(f"{lead}{text}{end}")
             assert secret not in clean, text
             assert clean == f"{lead}{text}{end}".replace(secret, "…"), text
 
 
-@pytest.mark.parametrize("form", [*rows(ENGLISH, VALUE_FIRST, RUSSIAN, CHINESE, OTHERS), *TABLES])
+@pytest.mark.parametrize(
+    "form", [*rows(ENGLISH, VALUE_FIRST, RUSSIAN, CHINESE, OTHERS, CODES, OF_MORE_LANGUAGES), *TABLES, *ANSWERS]
+)
 def test_a_stream_of_single_characters_says_what_the_whole_says(form: str) -> None:
-    text = form.replace("{p}", PASSWORDS[0]).replace("{k}", KEYS[0])
+    text = form.replace("{p}", PASSWORDS[0]).replace("{k}", KEYS[0]).replace("{n}", "482913")
     stream = SCRUBBER.stream()
     assert "".join(map(stream.feed, text)) + stream.flush() == SCRUBBER.scrub(text)
 
