@@ -475,7 +475,7 @@ class AnnouncedValue(State):
         if self._family is KeywordFamily.VAGUE and lowered.rpartition("'")[2].partition("-")[0] in words.certain_after:
             self._family = KeywordFamily.KEY
             self._needs_sign = False
-        elif self._family is KeywordFamily.CODE and words.of_codes.match(lowered):
+        elif self._family is KeywordFamily.CODE and words.of_codes.match(f"{lowered} "):
             self._family = KeywordFamily.PERSONAL
             self._pass_complement(end)
         elif lowered in words.complements and self._bond < Bond.SAID:

@@ -161,10 +161,6 @@ def without_talk(text: str, lowered: str, places: list[KeywordPlace], end: int, 
     kept: list[KeywordPlace] = []
     for at, stop in reversed(places):
         word = lowered[at:stop]
-        is_code = word in codes
-        reach = min(end, stop + REACH_CHARS)
-        if is_code and (is_last or reach < end) and not _DIGIT.search(text, stop, reach):
-            continue
         is_valued = word in valued
         is_talk, begins = False, stop if is_valued else None
         if word in together:
@@ -177,13 +173,10 @@ def without_talk(text: str, lowered: str, places: list[KeywordPlace], end: int, 
         if not is_talk:
             kept.append((at, stop))
             limit = min(limit, at)
-        if is_valued and not is_code and _stands_alone(text, at, stop, end):
+        if is_valued and word not in codes and _stands_alone(text, at, stop, end):
             halt = at
     kept.reverse()
     return kept
-
-
-_DIGIT: Final = re.compile(r"\d")
 
 
 def _assigns_a_name(text: str, at: int, end: int) -> bool:
