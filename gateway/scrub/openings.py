@@ -79,7 +79,9 @@ class Phrase(State):
         if second and family is KeywordFamily.LOGIN:
             return StepResult(second.end(), becomes=LoginPair(second.end()))
         if second and family:
-            value = self._first._replace(end=second.end(), family=family, needs_sign=False)
+            last = second.group().lower()
+            word = self._first.word if last in vocabulary().numbers else last
+            value = self._first._replace(end=second.end(), word=word, family=family, needs_sign=False)
             return StepResult(second.end(), becomes=AnnouncedValue(value))
         if self._first.family is KeywordFamily.PHRASE:
             return StepResult(at, is_over=True)
