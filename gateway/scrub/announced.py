@@ -25,7 +25,7 @@ from gateway.scrub.known import PLACEHOLDER, placeholder_in
 from gateway.scrub.rules import SecretSpan
 from gateway.scrub.states import State, StepResult
 from gateway.scrub.view import is_cjk, unit_end
-from gateway.scrub.words import Announcement, KeywordFamily, is_announcing, vocabulary
+from gateway.scrub.words import Announcement, KeywordFamily, family_of, is_announcing, vocabulary
 
 # What may stand between an announcing word and its value, and around the value. Patterns only.
 #
@@ -56,7 +56,7 @@ MARK: Final = re.compile(
 """Arrows and emoji."""
 
 OPENING: Final = re.compile(
-    r"[bBrRfFuUN@$]{0,2}(?P<quote>\\{0,7}(?:\"\"\"|'''|[\"'])|`)|\*{1,2}|~~|\|{1,2}|[(\[⟦]|\{(?=[\"'])"
+    r"[bBrRfFuUN@$]{0,2}(?P<quote>\\{0,7}(?:\"\"\"|'''|\"\"(?=[^\s\"',;:)\]}>])|''(?=[^\s\"',;:)\]}>])|[\"'])|`)|\*{1,2}|~~|\|{1,2}|[(\[⟦]|\{(?=\\{0,7}[\"'])"
     r"|<(?=[^<>\s/]{6,64}>)"
 )
 WRAPPED_IN: Final = re.compile(
@@ -117,7 +117,10 @@ QUOTED_CHARS_MAX: Final = 160
 KEPT_ELSEWHERE: Final = ("arn:", "op://", "vault:")
 """A value that begins so says where a secret is kept; it may itself speak of secrets."""
 
-_BARE: Final = r"(?:[^\"'`<>\\%]|\\(?![nrtu\"'\\])|%(?!0[aAdD9]|20|%)|[<>](?![/a-zA-Z]))"
+_BARE: Final = (
+    r"(?:[^\"'`<>\\%{\[]|\{(?!(?:code|noformat)\})|\[(?!/[a-z]+\])"
+    r"|\\(?![nrtu\"'\\])|%(?!0[aAdD9]|20|%)|[<>](?![/a-zA-Z]))"
+)
 _BARE_VALUE: Final = re.compile(f"{_BARE}{{1,{VALUE_CHARS_MAX}}}")
 _BARE_REST: Final = re.compile(f"{_BARE}+")
 _TRAILING: Final = re.compile(r"[.,;:)\]}>*|?~&]+\Z|(?<=[A-Za-z0-9])_{1,2}\Z")
@@ -272,9 +275,9 @@ class AnnouncedValue(State):
     def _is_said_better(self) -> bool:
         """Tell whether another announcing word ends the identifier (`key_passphrase`, `key-password`); then that one
         counts."""
-        tail = re.split("[_-]", self._rest_read)[-1]
-        is_joined = self._rest_read[:1] in ("_", "-")
-        return self._family is not KeywordFamily.PERSONAL and is_joined and is_announcing(tail.lower())
+        tail = re.split("[_-]|(?<=[a-z])(?=[A-Z])", self._rest_read)[-1].lower()
+        is_joined = self._rest_read[:1] in ("_", "-") or family_of(tail) is KeywordFamily.PERSONAL
+        return self._family is not KeywordFamily.PERSONAL and is_joined and is_announcing(tail)
 
     # --- from the word to the value
 
@@ -380,7 +383,8 @@ class AnnouncedValue(State):
         opening = OPENING.match(text, at, unit)
         if opening is None:
             return at
-        if opening["quote"] and (self._bond == Bond.ASSIGNED or self._must_be_quoted):
+        is_option = not (self._word.word or self._word.is_pair)
+        if opening["quote"] and (self._bond == Bond.ASSIGNED or self._must_be_quoted or is_option):
             self._quote = opening["quote"]
         elif opening.group() == "<":
             self._bond = Bond.LOOSE
@@ -443,7 +447,7 @@ class AnnouncedValue(State):
     def _pass_filler(self, text: str, word: str, end: int, at: int) -> int | None:
         words = vocabulary()
         lowered = word.lower()
-        if is_announcing(lowered):
+        if is_announcing(lowered.rpartition("-")[2]):
             is_key = lowered == "key" and self._family is KeywordFamily.KEY and self._bond == Bond.ASSIGNED
             return end if is_key else None
         if lowered in words.says and self._bond < Bond.SAID:
@@ -539,7 +543,7 @@ class AnnouncedValue(State):
         if self._word.is_pair and (name := NAME_AND_VALUE.match(text, at, stop)):
             at = name.end()
         is_section = text.startswith("]]", stop)
-        if text.startswith("</", whole) and not is_section:
+        if self._needs_end_tag and text.startswith("</", whole) and not is_section:
             stop = whole
         elif self._needs_end_tag and not self._is_below and not is_section:
             return StepResult(at, is_over=True)

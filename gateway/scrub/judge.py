@@ -28,7 +28,7 @@ class Bond(IntEnum):
 
 
 _EXPRESSION: Final = re.compile(
-    r"[{<\[(]|[$%@&#][{<\[(]|%\w{2,}%\Z|--[a-z]|[a-z][a-z0-9+.-]*://"
+    r"[{<\[(]|[$%@&#][{<\[(]|&[A-Za-z_]\w{1,24}=|%\w{2,}%\Z|--[a-z]|[a-z][a-z0-9+.-]*://"
     r"|[a-z_]{3,}=(?:\d+|True|False|None)\Z|(?:vault|ssm|keyring):"
     r"|(?:os|self|this|process|config|cfg|settings|args|env|environ|request|req|ctx|var|local|secrets?|data|module"
     r"|params|opts|options|conf)\."
@@ -50,11 +50,11 @@ _NUMBERED_MEMBER: Final = re.compile(
 """No member is called so: `berlin.2302`, `h4rb0r.88`, `berlin.harbor88`."""
 
 _HASH: Final = re.compile(
-    r"MII(?![A-Za-z0-9+/]{3}IBA|CX|BO|BV)[A-Za-z0-9+/]{20}|sha-?\d+[:-]|s-1-\d|arn:aws|md5:|\$\d?[a-z]{1,8}\d?[a-z]?\$(?=\S{16})|\{[A-Z0-9]+\}|pbkdf2|\$?argon2|bcrypt"
-    r"|scrypt|scram-sha|vault:v\d|\$ansible_vault;|enc\(|U2FsdGVkX1",
+    r"(?-i:[A-Z]{2})[0-9a-f]{32}\Z|MII(?![A-Za-z0-9+/]{3}IBA|CX|BO|BV)[A-Za-z0-9+/]{20}|sha-?\d+[:-]|s-1-\d|arn:aws|md5:|\$\d?[a-z]{1,8}\d?[a-z]?\$(?=\S{16})|\{[A-Z0-9]+\}|pbkdf2|\$?argon2|bcrypt"
+    r"|scrypt|scram-sha|\d{4}-\d\d-\d\dT\d\d:\d\d|vault:v\d|\$ansible_vault;|enc\(|U2FsdGVkX1",
     re.IGNORECASE,
 )
-"""Certificates, hashes, and what is encrypted already."""
+"""Certificates, hashes, what is encrypted already, and the times of logs."""
 
 _ALGORITHM: Final = re.compile(
     r"(?:aes(?:wrap)?|3?des(?:3|-ede3?)?|rsa|ecdsa|ed25519|camellia|aria|sm[234]|x?chacha20|x?salsa20|blowfish|twofish|rc[245]|hmac"
@@ -81,6 +81,9 @@ _DATE: Final = re.compile(
 _HUMP: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", re.ASCII)
 _SHOUTED_MIX: Final = re.compile(r"[A-Z]+\d+[A-Z]+|\d+[A-Z]+\d*", re.ASCII)
 _SPOKEN: Final = re.compile(r"[A-Z]{1,5}|[a-z]|[A-Z]?[a-z]*[aeiouyAEIOUY][a-z]*|[A-Z]*[AEIOUY][A-Z]*|\d{1,5}", re.ASCII)
+_ENCODED_SIGNS: Final = re.compile(r"%(?:2[27]|60|3[CcEe])")
+"""Signs around a value in an address, which the view leaves encoded."""
+
 _TYPESETTING: Final = re.compile(r"\\?\*\([A-Z][a-z]|\\(?:f[A-Z0-9]|[&e\\-]|\([\w:*^`']{1,2}|[ms]\[?[\w+-]{0,8}\]?)")
 """What manual pages are written with: no part of a value."""
 
@@ -103,7 +106,9 @@ _DIGEST: Final = re.compile(
 _NUMBERED: Final = re.compile(r"[a-z]+\d{0,2}(?:-[a-z]+\d{0,2})+-\d{5,12}")
 _HEX: Final = re.compile(r"(?:0x)?[0-9a-fA-F]+")
 _MAIL: Final = re.compile(r"[\w.+-]+@(?:[\w-]+(?:\.[A-Za-z]{2,})+|\d{1,3}(?:\.\d{1,3}){3})")
-_NAME_AND_VALUE: Final = re.compile(r"-{0,2}([A-Za-z_][\w.]{2,40})!?==?[^\s=]", re.ASCII)
+_NAME_AND_VALUE: Final = re.compile(
+    r"-{0,2}([a-z_]{3,40}|[A-Z_]{3,40}|[A-Z]?[a-z]+(?:[._A-Z-][a-z]+){0,6})!?==?[^\s=]", re.ASCII
+)
 """Behind a mere mention, something else is assigned (`-Dprefix=…`)."""
 
 _MODEL: Final = re.compile(r"[A-Z]{2,5}[a-z]?[-#_.v]?\d[\d.v-]{0,3}[a-z]?(?:[-/][A-Z][a-z]+)?|[A-Z]\d{1,4}")
@@ -143,6 +148,9 @@ _JUMBLE_TURNS_SHARE: Final = 0.42
 CREDENTIAL_CHARS_MIN: Final = 20
 """Behind `Authorization: Bearer`, so many characters of any kind are the credential."""
 
+_CHOSEN_CHARS_MAX: Final = 24
+"""A person may have chosen a `secret` that is no longer."""
+
 _MADE_CHARS_MIN: Final = {
     KeywordFamily.KEY: {Bond.LOOSE: 16, Bond.ADJACENT: 10, Bond.SAID: 8, Bond.ASSIGNED: 8},
     KeywordFamily.VAGUE: {Bond.LOOSE: 999, Bond.ADJACENT: 24, Bond.SAID: 16, Bond.ASSIGNED: 16},
@@ -156,6 +164,8 @@ def is_secret(value: str, family: KeywordFamily, bond: Bond, *, is_quoted: bool,
         return False
     if "\\" in value or "*(" in value:
         value = _TYPESETTING.sub("", value)
+    if "%" in value:
+        value = _ENCODED_SIGNS.sub("", value)
     if len(value) < (_CHARS_MIN if family is KeywordFamily.PERSONAL else _MADE_CHARS_MIN[family])[bond]:
         return False
     if _is_stand_in(value, is_quoted=is_quoted) or ("@" in value and not is_quoted and _MAIL.fullmatch(value)):
@@ -174,6 +184,8 @@ def is_secret(value: str, family: KeywordFamily, bond: Bond, *, is_quoted: bool,
         return True
     if family is KeywordFamily.KEY and is_constant and _WORDS.fullmatch(value):
         return True
+    if family is KeywordFamily.KEY and bond is Bond.ASSIGNED and len(value) <= _CHOSEN_CHARS_MAX:
+        return (any(map(str.isdigit, value)) and _is_personal(value, Bond.LOOSE, is_quoted=False)) or _is_made(value)
     return _is_made(value)
 
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 import re
 import tomllib
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -144,13 +145,21 @@ _LINE_CHARS_MAX: Final = 400
 """A longer line is read up to here, unless its rule says otherwise."""
 
 _LOOK_BACK_CHARS: Final = 96
+_TABLE_LOOK_BACK_CHARS: Final = 124
 """What stands before an anchor; a stream keeps not much more."""
 
 _ROWS_MAX: Final = 200
 _MARK: Final = re.compile(
-    r"[>+#/-]{1,2} ?|\d{4}-\d\d-\d\d[T ][\d:.,]{8,18}Z?(?: [A-Z]{4,8})? [\w.-]{1,24}: "
-    r"|[A-Z][a-z]{2} [ \d]\d [\d:]{8} \S{1,24} \S{1,24}: "
+    r"(?:[>+#/*-]{1,2} ?){1,2}|\d{4}-\d\d-\d\d[T ][\d:.,]{8,18}Z?(?: [A-Z]{4,8})?(?: [\w.-]{1,24}:)? "
+    r"|[A-Z][a-z]{2} [ \d]\d [\d:]{8} \S{1,24} \S{1,24}: |[\w-]{1,24} {2,12}\| | {0,6}\d{1,5}(?:\t|  |: )"
 )
+_NEXT_STRING: Final = re.compile(r"\\{0,3}\", ?\\{0,3}\"")
+"""What stands between two lines that are strings of a list."""
+
+_WRAPPED_END: Final = re.compile(r"\\{0,7}[\"'](?=[\]}),;:<]|\s*\Z)|</|\{(?:code|noformat)\}|\]\]>|\[/[a-z]+\]|`")
+"""Where the last line ends of a text that stands in quotes or in marks of its own."""
+
+_WRAPPED_ENDS_MAX: Final = 8
 """What a quotation, a comment, a difference or a log puts in front of each line."""
 
 _SHAPE: Final = str.maketrans("123456789", "0" * 9)
@@ -179,7 +188,7 @@ _CHECKS: Final[Mapping[str, Check]] = {
 
 def _mark_of(text: str, at: int) -> tuple[int, str]:
     """Return where the line that holds `at` begins, and the shape of the mark it begins with."""
-    begins = max(0, at - _LOOK_BACK_CHARS)
+    begins = max(0, at - _TABLE_LOOK_BACK_CHARS)
     line = text.rfind("\n", begins, at) + 1 or begins
     mark = _MARK.match(text, line, at)
     return line, mark.group().translate(_SHAPE) if mark else ""
@@ -187,7 +196,17 @@ def _mark_of(text: str, at: int) -> tuple[int, str]:
 
 def _behind(mark: str, text: str, line: int) -> int:
     """Return where the text of a line begins that may have the same mark as the one above."""
+    if not mark and (between := _NEXT_STRING.match(text, line)):
+        return between.end()
     return line + len(mark) if text[line : line + len(mark)].translate(_SHAPE) == mark else line
+
+
+def _fits(
+    match: Callable[[str, int, int], re.Match[str] | None], text: str, at: int, stop: int
+) -> re.Match[str] | None:
+    """Match a whole line; one that does not fit, without what ends the text that it is the last line of."""
+    ends = islice(_WRAPPED_END.finditer(text, at, stop), _WRAPPED_ENDS_MAX)
+    return match(text, at, stop) or next(filter(None, (match(text, at, end.start()) for end in ends)), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +300,7 @@ class RuledLines(State):
         if not self._is_below:
             self._is_below = True
             self._mark = _mark_of(text, at)[1] if rule.row is not None else ""
-            found = rule.line.match(text, at, stop)
+            found = _fits(rule.line.match, text, at, stop)
             if found and rule.each:
                 self.read_until = min(found.end(), at + rule.chars_max // 2)
             if found and "columns" in rule.line.groupindex:
@@ -297,7 +316,7 @@ class RuledLines(State):
         if rule.head is not None and rule.head.fullmatch(text, at, stop):
             self._is_under_head = True
             return True
-        found = rule.row.fullmatch(text, at, stop) if self._is_under_head or rule.head is None else None
+        found = _fits(rule.row.fullmatch, text, at, stop) if self._is_under_head or rule.head is None else None
         self._cuts = self._secrets(found)
         self._misses = 0 if self._cuts else self._misses + 1
         self._is_under_head = found is not None
@@ -332,7 +351,7 @@ def rule_at(text: str, at: int, stop: int, end: int, *, is_last: bool) -> LineRu
     is whole in `text[:end]` and is none of the rule's."""
     rule = line_rules()[text[at:stop].lower()]
     line_end = _line_end(text, at, end, rule.chars_max, is_last=is_last)
-    if line_end is not None and rule.each is None and rule.line.match(text, at, line_end) is None:
+    if line_end is not None and rule.each is None and _fits(rule.line.match, text, at, line_end) is None:
         return None
     is_here = rule.before is None or rule.before.search(text, max(0, at - _LOOK_BACK_CHARS), at)
     return rule if is_here else None
@@ -406,6 +425,9 @@ _HEAD_CHARS_MAX: Final = 160
 _HEAD: Final = re.compile(r"[^\W\d_](?:[^\W\d]|[ _/-](?! )){0,31}")
 """The head of a column: a name of a few words."""
 
+_FIRST_HEAD: Final = re.compile(rf"{_HEAD.pattern}\Z")
+"""Of the first column, behind whatever stands on its line before it."""
+
 _AT_EDGE: Final = re.compile(r"[\"'`*]{0,3}[ \t]{0,40}(?:\r?\n|[|,;\t]|(?<= ) )")
 _MAY_END_CELL: Final = re.compile(r"(?=[ \t\r|,;\"'`*])[\"'`*]{0,3}+ ?+(?:[\s|,;\"'`*]|\Z)")
 """What may become an edge when more of the text is there."""
@@ -421,18 +443,20 @@ _BETWEEN_CELLS: Final = tuple(map(re.compile, (r"\|", r"\t", ";", ",", r"[ \t]{2
 
 @dataclass(slots=True)
 class TableColumn(State):
-    """State: an announcing word stands where the head of a column may stand. Between its rows the machine reads on."""
+    """State: an announcing word stands where the head of a column may stand."""
 
     POSITIONS = ("due_at", "interrupted")
 
     _word: Announcement
     """It ends where the machine is until the header is read, whatever its own positions say by then."""
+    due_at: int | None = None
+    """Where the next row begins; the machine reads what a row holds beside its secrets."""
+    interrupted: State | None = None
+    read_until: None = None
     _between: re.Pattern[str] | None = None
     _mark: str = ""
     _cells: int = 0
     _columns: dict[int, KeywordFamily] = field(default_factory=dict)
-    due_at: int | None = None
-    interrupted: State | None = None
     _rows: int = 0
     _cuts: list[SecretSpan] = field(default_factory=list)
 
@@ -444,8 +468,9 @@ class TableColumn(State):
                 return StepResult(at, waits=True)
             if below < 0:
                 return StepResult(at, becomes=AnnouncedValue(self._word._replace(end=at)))
-            at = below
-        return self._read_rows(text, at, end, is_last=is_last)
+            self.due_at = below
+            return StepResult(below - 1, is_over=True)
+        return self._read_row(text, at, end, is_last=is_last)
 
     def _below_header(self, text: str, at: int, end: int, *, is_last: bool) -> int | None:
         """Return where the first row begins; negative if there is no table; None if that cannot be told yet."""
@@ -458,13 +483,10 @@ class TableColumn(State):
         if rest is None or not rest.group().endswith("\n"):
             is_open = not is_last and rest is not None and rest.end() == end and limit == end
             return None if is_open else -1
-        line, self._mark = _mark_of(text, at)
-        if line and text[line - 1] != "\n":
-            return -1
-        line += len(self._mark)
-        bar = text.find("|", line, at)
-        line = bar if bar > line and text[bar - 1] in "\"'>[" else line  # `"content": "| user | password |`
+        line, mark = _mark_of(text, at)
         below = rest.end()
+        self._mark = mark if _behind(mark, text, below) > below else ""
+        line += len(self._mark)
         head = text[line : below - 1]
         for between in _BETWEEN_CELLS:
             if between.search(head.strip()):
@@ -476,8 +498,16 @@ class TableColumn(State):
     ) -> int | None:
         line, word_end, below = head
         heads = _cells_of(text, line, below - 1, between)
-        opened = max(text.rfind(sign, *heads[0]) for sign in "\"'>[") + 1
-        heads[0] = (max(heads[0][0], opened), heads[0][1])  # `"content": "user;password`
+        row_end = _line_end(text, below, end, _LINE_CHARS_MAX, is_last=is_last)
+        if row_end is None:
+            return None
+        is_drawn = row_end > below and _RULE_LINE.match(text, below, row_end) is not None
+        cells = heads if is_drawn else self._row(text, below, row_end, between, len(heads))
+        heads = heads[-len(cells) :]
+        first = _FIRST_HEAD.search(text, *heads[0])  # `"content": "user;password`
+        if not 2 <= len(cells) <= len(heads) or first is None:
+            return -1
+        heads[0] = first.span()
         columns: dict[int, KeywordFamily] = {}
         for which, (start, stop) in enumerate(heads):
             if not _HEAD.fullmatch(text, start, stop):
@@ -485,36 +515,39 @@ class TableColumn(State):
             family = self._word.family if stop == word_end else family_of_name(text[start:stop])
             if family in _OF_COLUMNS:
                 columns[which] = family
-        row_end = _line_end(text, below, end, _LINE_CHARS_MAX, is_last=is_last)
-        if row_end is None:
-            return None
-        is_drawn = row_end > below and _RULE_LINE.match(text, below, row_end) is not None
-        is_table = is_drawn or len(_cells_of(text, _behind(self._mark, text, below), row_end, between)) == len(heads)
-        if len(heads) < 2 or not columns or not is_table:
+        if not columns:
             return -1
         self._between, self._cells, self._columns = between, len(heads), columns
         return below
 
-    def _read_rows(self, text: str, at: int, end: int, *, is_last: bool) -> StepResult:
+    def _row(self, text: str, at: int, end: int, between: re.Pattern[str], count: int) -> list[tuple[int, int]]:
+        """Return the cells of a row; if they are not so many, those before what ends the text that holds it."""
+        at = _behind(self._mark, text, at)
+        cells = _cells_of(text, at, end, between)
+        ending = _WRAPPED_END.search(text, at, end) if len(cells) != count else None
+        return _cells_of(text, at, ending.start(), between) if ending else cells
+
+    def _read_row(self, text: str, at: int, end: int, *, is_last: bool) -> StepResult:
         assert self._between is not None, "the header was read"
+        passed = at
         while self._cuts:
             cut = self._cuts.pop(0)
-            if cut.start >= at:
+            if cut.start >= passed:
                 return StepResult(cut.end, cut=cut, is_over=not self._cuts)
         row_end = _line_end(text, at, end, _LINE_CHARS_MAX, is_last=is_last)
         if row_end is None:
             return StepResult(at, waits=True)
-        if text[at - 1] == "\n":
-            cells = _cells_of(text, _behind(self._mark, text, at), row_end, self._between)
-            is_rule = _RULE_LINE.match(text, at, row_end) is not None and row_end > at
-            is_row = row_end - at < _LINE_CHARS_MAX and self._rows < _ROWS_MAX
-            if not is_row or (len(cells) != self._cells and not is_rule):
-                self.due_at = None
-                return StepResult(at, is_over=True)
-            self._rows += 1
-            self._cuts = [] if is_rule else self._secrets(text, cells)
-        self.due_at = row_end + 1
-        return self._read_rows(text, at, end, is_last=is_last) if self._cuts else StepResult(at, is_over=True)
+        self.due_at = None
+        is_rule = _RULE_LINE.match(text, at, row_end) is not None and row_end > at
+        is_begun = text[at - 1] != "\n"
+        cells = [] if is_rule or is_begun else self._row(text, at, row_end, self._between, self._cells)
+        self._rows += 1
+        if len(cells) in (0, self._cells) and self._rows <= _ROWS_MAX and row_end - at < _LINE_CHARS_MAX:
+            self.due_at = row_end + 1 if text[row_end : row_end + 1] == "\n" else None
+            self._cuts = self._secrets(text, cells) if cells else []
+        if not self._cuts:
+            return StepResult(at, is_over=True)
+        return self._read_row(text, at, end, is_last=is_last)
 
     def _secrets(self, text: str, cells: list[tuple[int, int]]) -> list[SecretSpan]:
         """Return the cells of a row that hold secrets."""
@@ -547,6 +580,8 @@ def _cells_of(text: str, start: int, end: int, between: re.Pattern[str]) -> list
     start, end = _without(" \t\r|", text, start, _without(" \t\r|\"'}]", text, start, end)[1])
     parts: list[tuple[int, int]] = []
     for sign in between.finditer(text, start, end):
+        if text.startswith('"', start) and text.count('"', start, sign.start()) == 1:
+            continue  # a comma inside a cell
         parts.append((start, sign.start()))
         start = sign.end()
     parts.append((start, end))

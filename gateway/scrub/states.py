@@ -68,7 +68,7 @@ _MARK_CHARS_MAX: Final = 80
 """No end mark is longer; a stream decides on one only when this much text is there."""
 
 _HEADER: Final = re.compile(r"-----BEGIN(?: [A-Z0-9]{1,12}){0,3} PRIVATE KEY(?: BLOCK)?-----", re.ASCII)
-_GAP: Final = re.compile(r"(?:\\{1,2}[nr]|<br ?/?>|vb[A-Z][A-Za-z]{1,8}|[\s>|\"'+*`,\\&._()-]){0,48}")
+_GAP: Final = re.compile(r"(?:\\{1,2}[nr]|%5[Cc][nr]|<br ?/?>|vb[A-Z][A-Za-z]{1,8}|[\s>|\"'+*`,\\&._()-]){0,48}")
 _ARMOUR_FIELD: Final = r"(?:Proc-Type|DEK-Info|Version|Comment|Hash|Charset|MessageID):"
 _LINE_MARK: Final = re.compile(
     r"(?:\\{1,2}[nr]|\r?\n)(?:(?!\[redacted:)(?:[^\n\\]|\\{1,4}t)){0,48}?"

@@ -87,7 +87,7 @@ _SPELLING: Final = re.compile(
     r"|(?P<end>\x1b\\)"
     r"|\\{1,4}(?:(?P<mark>[!#$%&()*+,\-./:;<=>?@\[\]^_{|}~])"
     r"|(?:u|U0000|(?P<brace>u\{))(?P<wide>[0-9A-Fa-f]{4}|(?<=\{)[0-9A-Fa-f]{2,6})(?(brace)\})"
-    r"|x(?P<narrow>[0-9A-Fa-f]{2})|(?P<newline>(?<![A-Za-z]:\\)n))"
+    r"|x(?P<narrow>[0-9A-Fa-f]{2})|(?P<newline>(?<!\b[A-Za-z]:\\)n))"
     r"|(?P<octets>%(?:[cC][2-9a-fA-F]|[dD][0-9a-fA-F]|[eE][0-9a-fA-F]%[89abAB][0-9a-fA-F])%[89abAB][0-9a-fA-F])"
     r"|%(?:25){0,3}(?P<percent>[2-7][0-9A-Fa-f]|0[aAdD])"
     r"|&(?:amp;){0,3}(?:\#(?:(?P<decimal>[0-9]{1,7})|[xX](?P<hex>[0-9A-Fa-f]{1,6}));?"
@@ -104,8 +104,10 @@ _DELIMITERS: Final = frozenset("@/:?#[]{}<>$|^")
 _LITERAL: Final = frozenset("\\%`'<>")
 """Percent-encoded, these stay: a value that holds one goes on behind it."""
 
-_CLOSES_JSON: Final = re.compile(r"[:,}\]]|%(?:25){0,3}(?:3A|2C|7D|5D)", re.IGNORECASE)
-_OPENS_JSON: Final = re.compile(r"(?:[{\[,:]|%(?:25){0,3}(?:7B|5B|2C|3A))(?: |\+|%(?:25){0,3}20)?\Z", re.IGNORECASE)
+_CLOSES_JSON: Final = re.compile(r"[:,}\]&]|%(?:25){0,3}(?:3A|2C|7D|5D|20|0A|2F|3E|26)", re.IGNORECASE)
+_OPENS_JSON: Final = re.compile(
+    r"(?:[{\[,:]|%(?:25){0,3}(?:7B|5B|2C|3A|3D|0A|20))(?: |\+|%(?:25){0,3}20)?\Z", re.IGNORECASE
+)
 _JSON_CHARS_MAX: Final = 18
 
 

@@ -52,6 +52,7 @@ _ASSIGNS: Final = re.compile(r":|=[^\s=\"'\\]")
 _BASE64: Final = string.ascii_letters + string.digits + "+/"
 _ENCODED: Final = re.compile(r"[A-Za-z0-9+/]{1,48}", re.ASCII)
 _ENCODED_CHARS_MIN: Final = 36
+_CODE_CHARS_MIN: Final = 24
 _CODE: Final = re.compile(r"(?=[A-Z]*\d[A-Z0-9]*[A-Z])[A-Z0-9]{6,32}", re.ASCII)
 _CODE_WORD_CHARS_MAX: Final = 3
 """So short a word stands by chance in a code of capitals and digits (`V69PW6G2`)."""
@@ -224,7 +225,7 @@ def vocabulary() -> Vocabulary:
         says=frozenset(around["says"]),
         copulas=frozenset(around["copulas"]),
         possessives=frozenset(around["possessives"]),
-        links=frozenset(around["links"]),
+        links=frozenset([*around["links"], *tables["vendors"]["names"].split()]),
         carries=frozenset(around["carries"]),
         complements=frozenset(around["complements"]),
         exchanged=frozenset(around["exchanged"]),
@@ -238,7 +239,8 @@ def vocabulary() -> Vocabulary:
         no_codes=re.compile(trie_pattern(around["no_codes"])),
         types=frozenset(around["types"]),
         value_name=re.compile(
-            rf"[,;]?\\{{0,7}}[\"']?(?:{trie_pattern(around['value_names'])})\\{{0,7}}[\"']?(?=[:=]|\Z)"
+            rf"[,;]?\\{{0,7}}[\"']{{0,2}}(?:{trie_pattern(around['value_names'])})\\{{0,7}}[\"']{{0,2}}(?=[:=]|\Z)",
+            re.IGNORECASE,
         ),
         stand_ins=values["stand_ins"],
         facts=frozenset(tables["vendors"]["facts"].split()),
@@ -387,9 +389,12 @@ def _is_encoded(text: str, begins: int, at: int, stop: int) -> bool:
     before = text[begins:at]
     after = _ENCODED.match(text, stop, stop + _LOOK_BACK_CHARS)
     start, end = at - len(before) + len(before.rstrip(_BASE64)), after.end() if after else stop
-    if stop - at <= _CODE_WORD_CHARS_MAX and _CODE.fullmatch(text, start, end):
+    is_short = stop - at <= _CODE_WORD_CHARS_MAX
+    if is_short and _CODE.fullmatch(text, start, end):
         return True
-    return end - start >= _ENCODED_CHARS_MIN and all(kind.search(text, start, end) for kind in _ENCODED_KINDS)
+    return end - start >= (_CODE_CHARS_MIN if is_short else _ENCODED_CHARS_MIN) and all(
+        kind.search(text, start, end) for kind in _ENCODED_KINDS
+    )
 
 
 def _announces_again(lowered: str, stop: int, end: int) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Callable
 
 import pytest
 
@@ -73,3 +75,66 @@ def test_a_phrase_in_another_language_goes_behind_its_announcement() -> None:
     phrase = "的 一 是 在 不 了 有 和 人 这 中 大"
     assert without_ids(scrub(f"助记词：{phrase}")) == "助记词：[redacted:seed-phrase]"
     assert scrub(phrase) == phrase
+
+
+LIST = "chpasswd:\n  list: |\n    root:{secret}"
+TABLE = "name,url,password,note\nshop,https://x.org,{secret},"
+
+
+def in_json(text: str) -> str:
+    return json.dumps(text)[1:-1]
+
+
+@pytest.mark.parametrize("text", [LIST, TABLE, "$ pass show web/shop\n{secret}\nuser: ann"])
+@pytest.mark.parametrize(
+    "wrapped",
+    [
+        lambda text: f'{{"id": 7, "body": "{in_json(text)}", "pinned": false}}',
+        lambda text: f'{{"payload":"{in_json(in_json(text))}"}}',
+        lambda text: '{"text":["' + '","'.join(f"{line}\\n" for line in text.split("\n")) + '"]}',
+        lambda text: f"see below\n{{noformat}}{text}{{noformat}}",
+        lambda text: f"<description><![CDATA[{text}]]></description>",
+        lambda text: "\n".join(f"-{line}" for line in text.split("\n")),
+        lambda text: "\n".join(f"2026-01-01T00:00:00.123Z {line}" for line in text.split("\n")),
+        lambda text: "\n".join(f"  {500 + at}  {line}" for at, line in enumerate(text.split("\n"))),
+    ],
+)
+def test_lines_and_tables_are_read_in_whatever_holds_their_text(text: str, wrapped: Callable[[str], str]) -> None:
+    secret = draw("<base62:12>7", seed=4)
+    held = wrapped(text.replace("{secret}", secret))
+    assert secret not in scrub(held)
+    for chars in (1, 7, 40):
+        assert streamed(held, chars) == without_ids(scrub(held))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "-Password (ConvertTo-SecureString 'thundertulip1473' -AsPlainText -Force)",
+        "curl -u ann:$PASS -b 'sid=thundertulip1473' https://example.org",
+        'name,password,note\nshop,abc7de9f0,"API_TOKEN=thundertulip1473x9, the old one"',
+        'AuthLDAPBindPassword "thundertulip1473"',
+        '"<add key=""SmtpPassword"" value=""thundertulip1473"" />"',
+        "\"INSERT INTO notes VALUES (7, 'password=''thundertulip1473''')\"",
+        "text=%3Cadd%20key%3D%22SmtpPassword%22%20value%3D%22thundertulip1473%22%20%2F%3E&x=1",
+    ],
+)
+def test_what_is_open_takes_no_line_from_a_rule_and_no_quote_for_an_end(text: str) -> None:
+    assert "thundertulip1473" not in scrub(text)
+    for chars in (1, 7, 40):
+        assert streamed(text, chars) == without_ids(scrub(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CallSid: CA0123456789abcdef0123456789abcdef",
+        "SSH_AUTH_SOCK=/tmp/ssh-Xa71bQ9zPq/agent.4711",
+        "text=%24pw%20%3D%20Read-Host%20-AsSecureString%20%27Password%27&trigger=1",
+        "text=boarding%20pass%3A%20seat%2031A&trigger=1",
+        "imagePullSecrets:\n2024-05-12T23:31:57.1327530Z - name: registry",
+        '{"body": "name,url,username,password\\nShop,https://x.org,ann,\\n"}',
+    ],
+)
+def test_what_stands_where_a_value_would_is_none(text: str) -> None:
+    assert scrub(text) == text
