@@ -107,7 +107,7 @@ _NUMBERED: Final = re.compile(r"[a-z]+\d{0,2}(?:-[a-z]+\d{0,2})+-\d{5,12}")
 _HEX: Final = re.compile(r"(?:0x)?[0-9a-fA-F]+")
 _MAIL: Final = re.compile(r"[\w.+-]+@(?:[\w-]+(?:\.[A-Za-z]{2,})+|\d{1,3}(?:\.\d{1,3}){3})")
 _NAME_AND_VALUE: Final = re.compile(
-    r"-{0,2}([a-z_]{3,40}|[A-Z_]{3,40}|[A-Z]?[a-z]{3,}(?:[._A-Z-][a-z]+){0,6})!?==?[^\s=]", re.ASCII
+    r"-{0,2}([a-z_]{3,40}|[A-Z_]{3,40}|[A-Z]?[a-z]{3,}|[A-Z]?[a-z]+(?:[._A-Z-][a-z]+){1,6})!?==?[^\s=]", re.ASCII
 )
 """Behind a mere mention, something else is assigned (`-Dprefix=…`)."""
 

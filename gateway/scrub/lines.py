@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import tomllib
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import islice
@@ -201,12 +201,13 @@ def _behind(mark: str, text: str, line: int) -> int:
     return line + len(mark) if text[line : line + len(mark)].translate(_SHAPE) == mark else line
 
 
-def _fits(
-    match: Callable[[str, int, int], re.Match[str] | None], text: str, at: int, stop: int
-) -> re.Match[str] | None:
-    """Match a whole line; one that does not fit, without what ends the text that it is the last line of."""
+def _fits(pattern: re.Pattern[str], text: str, at: int, stop: int, *, is_row: bool = False) -> re.Match[str] | None:
+    """Match a line; one that does not fit to its end, without what ends the text that it is the last line of."""
+    match = pattern.fullmatch if is_row else pattern.match
+    if (found := match(text, at, stop)) or not (is_row or "$" in pattern.pattern):
+        return found
     ends = islice(_WRAPPED_END.finditer(text, at, stop), _WRAPPED_ENDS_MAX)
-    return match(text, at, stop) or next(filter(None, (match(text, at, end.start()) for end in ends)), None)
+    return next(filter(None, (match(text, at, end.start()) for end in ends)), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,7 +301,7 @@ class RuledLines(State):
         if not self._is_below:
             self._is_below = True
             self._mark = _mark_of(text, at)[1] if rule.row is not None else ""
-            found = _fits(rule.line.match, text, at, stop)
+            found = _fits(rule.line, text, at, stop)
             if found and rule.each:
                 self.read_until = min(found.end(), at + rule.chars_max // 2)
             if found and "columns" in rule.line.groupindex:
@@ -316,7 +317,7 @@ class RuledLines(State):
         if rule.head is not None and rule.head.fullmatch(text, at, stop):
             self._is_under_head = True
             return True
-        found = _fits(rule.row.fullmatch, text, at, stop) if self._is_under_head or rule.head is None else None
+        found = _fits(rule.row, text, at, stop, is_row=True) if self._is_under_head or rule.head is None else None
         self._cuts = self._secrets(found)
         self._misses = 0 if self._cuts else self._misses + 1
         self._is_under_head = found is not None
@@ -351,7 +352,7 @@ def rule_at(text: str, at: int, stop: int, end: int, *, is_last: bool) -> LineRu
     is whole in `text[:end]` and is none of the rule's."""
     rule = line_rules()[text[at:stop].lower()]
     line_end = _line_end(text, at, end, rule.chars_max, is_last=is_last)
-    if line_end is not None and rule.each is None and _fits(rule.line.match, text, at, line_end) is None:
+    if line_end is not None and rule.each is None and _fits(rule.line, text, at, line_end) is None:
         return None
     is_here = rule.before is None or rule.before.search(text, max(0, at - _LOOK_BACK_CHARS), at)
     return rule if is_here else None
