@@ -170,6 +170,8 @@ class DeliveryEntry:
         """The next chunk is the file that holds the whole answer."""
         self.has_begun = False
         """The ledger says that the next chunk is being sent, and nobody has called the platform yet."""
+        self.is_searched = False
+        """What earlier attempts at the next chunk left has been looked for, and none has got lost since."""
         self._is_read = False
         self._adopted: tuple[Preview, bytes] | None = None
         self._arrived: SentMessages | None = None
@@ -576,8 +578,9 @@ class ChunkSender:
         leaving: Callable[[], None],
     ) -> tuple[str, ...]:
         address = chunk_attempt.address
-        if chunk_attempt.is_unsure and entry.record.placeholder in ("", ON_ITS_WAY):
+        if chunk_attempt.is_unsure and not entry.is_searched and entry.record.placeholder in ("", ON_ITS_WAY):
             await self._find_lost(editing, entry, chunk, address)
+            entry.is_searched = True
         if entry.record.placeholder in ("", ON_ITS_WAY):
             if not self._is_careful(chunk_attempt):
                 return await self._send(entry, chunk, chunk_attempt, leaving)
@@ -705,9 +708,13 @@ class ChunkSender:
         try:
             async with self._calls:
                 return await call()
+        except errors.OutcomeUnknown:
+            entry.is_searched = False
+            raise
         except errors.DeliveryError:
             raise
         except Exception as error:  # named boundary, delivery attempt
+            entry.is_searched = False
             log.exception("%s: reply %s: unforeseen error", self._adapter.name, entry.reply.id)
             raise errors.OutcomeUnknown(f"unforeseen {type(error).__name__}") from error
 

@@ -330,7 +330,8 @@ def _cancelling_reliably(event: str, parse: Callable[[Any], object]) -> Callable
 # made; one process therefore speaks to one Discord.
 
 _ASK_TIMEOUT: Final = aiohttp.ClientTimeout(total=10)
-_USER_AGENT: Final = "DiscordBot (Trivet, 1)"  # Discord asks for the form, and refuses other clients
+_USER_AGENT: Final = f"DiscordBot (https://discordpy.readthedocs.io, {discord.__version__})"
+"""Discord asks for an address and a version, and may refuse other clients."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,7 @@ CONNECT_TIMEOUT_S: Final = 10.0
 CONNECTIONS_MAX: Final = 65  # one of them holds the poll that waits
 
 LOST_IDS_MAX: Final = 12  # ids that are asked for when a send got lost; each is a request
+SEARCHES_MAX: Final = 256  # that a 429 broke off and that are remembered
 
 TOAST_CHARS_MAX: Final = 200  # of the answer to a callback query
 TOAST_LATE_S: Final = 15.0  # after which a query counts as too old, or its author has looked away

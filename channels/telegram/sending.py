@@ -22,6 +22,7 @@ from channels.telegram import limits
 from channels.telegram.client import PageMissing, call
 from channels.telegram.normalize import TelegramTarget
 from channels.telegram.render import TelegramChunk, TelegramFile, TelegramPart
+from gateway.bounded_dict import BoundedDict
 from gateway.contracts.errors import FormatRefused, SendFailed
 from gateway.contracts.messages import CleanText
 from gateway.limits import SENT_IDS_MAX
@@ -51,6 +52,7 @@ class TelegramSender:
         self.can_edit = True
         """False once the server has said that it does not know how to edit."""
         self._has_edited = False
+        self._searches: BoundedDict[str, dict[int, bool | None]] = BoundedDict(limits.SEARCHES_MAX)
 
     async def send(self, target: TelegramTarget, chunk: TelegramChunk, *, plain: bool) -> str:
         """Send a new message; return its id."""
@@ -205,14 +207,18 @@ class TelegramSender:
             return None
         if len(known) >= SENT_IDS_MAX and min(map(int, known)) > after:
             return None  # older ones of ours were forgotten
-        found: list[int] = []
-        unknown = (number for number in count(after + 1) if str(number) not in known)
+        buttons, unknown = keyboard(chunk), (number for number in count(after + 1) if str(number) not in known)
+        search = f"{target.chat_id} {after} {buttons}"
+        answers, found = self._searches.setdefault(search, {}), list[int]()
         for message_id in islice(unknown, limits.LOST_IDS_MAX):
-            is_ours = await self._is_ours(target.chat_id, message_id, keyboard(chunk))
-            if is_ours:
+            if message_id not in answers:  # a 429 breaks the search off, and the next try goes on from there
+                answers[message_id] = await self._is_ours(target.chat_id, message_id, buttons)
+            if answers[message_id]:
                 found.append(message_id)
-            if is_ours is None or len(found) > 1:
-                return None
+            if answers[message_id] is None or len(found) > 1:
+                found.clear()
+                break
+        self._searches.pop(search, None)
         return str(found[0]) if found else None
 
     async def begin(self, target: TelegramTarget, chunk: TelegramChunk) -> str:

@@ -142,6 +142,16 @@ async def test_what_was_sent_is_known_however_little_discord_says_of_it(
         await town.stays_silent(1)
 
 
+async def test_each_request_says_what_client_it_is(
+    town: Town, stage: DiscordEmulator, bus: RedisBus, agent: EchoAgent
+) -> None:
+    """Whose name has not the form `DiscordBot (address, version)` may be blocked."""
+    stage.faults.other["known_clients"] = 1
+    async with town.line(bus):
+        await stage.say(town.ann.id, town.dm(town.ann).id, "hello")
+        assert await town.until_answers(1) == ["echo: hello"]
+
+
 async def test_answers_are_read_where_their_media_type_names_a_charset(
     town: Town, stage: DiscordEmulator, bus: RedisBus, agent: EchoAgent
 ) -> None:

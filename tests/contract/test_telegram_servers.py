@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 import pytest
 
 from channels.core.adapter import OutgoingFile
 from channels.emulators.stage import PlaceKind, SharedFile
-from channels.emulators.telegram import TelegramEmulator
+from channels.emulators.telegram import TelegramEmulator, server
 from gateway.bus.bus import RedisBus
-from gateway.contracts.errors import FormatRefused, SendFailed
+from gateway.contracts.errors import FormatRefused, RateLimited, SendFailed
 from gateway.contracts.messages import Choice, literal_text
 from tests.contract.telegram_parts import dm_of, listening
 from tests.parts.answering import EchoAgent, agent, until_delivered
@@ -18,7 +19,7 @@ from tests.parts.doors import OpenDoor
 from tests.parts.only_telegram import stage, town
 from tests.parts.platforms import ServedTelegram
 from tests.parts.towns import Town
-from tests.parts.waiting import until
+from tests.parts.waiting import until, until_found
 
 __all__ = ["agent", "stage", "town"]
 
@@ -126,6 +127,32 @@ async def test_an_old_server_can_be_asked_what_became_of_a_message(
         await until(lambda: not stage.faults.drop_after)
         await until_delivered(bus, "telegram")
     assert town.texts(kitchen) == ["echo: hello"]
+
+
+async def test_a_search_goes_on_where_the_rate_limit_broke_it_off(
+    telegram_emulator: ServedTelegram, bus: RedisBus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A chat that allows one call at a time would never see the end of one that begins anew."""
+    stage, door = telegram_emulator.emulator, OpenDoor()
+    stage.faults.other["costly_edits"] = 1
+    monkeypatch.setattr(server, "PRIVATE", server.TelegramAllowance(burst=1, per_s=50))
+    ann = stage.add_person("Ann")
+    dm = dm_of(telegram_emulator, ann)
+    async with listening(telegram_emulator, bus, door) as adapter:
+        await stage.say(ann.id, dm.id, "hello")
+        await until(lambda: len(door.heard) == 1)
+        address = door.heard[0].address
+        (chunk,) = adapter.chunks(literal_text("Lost"))
+        for _ in range(3):
+            await stage.say(ann.id, dm.id, "and")
+        (lost,) = await adapter.send(address, chunk, send_id="r:0", plain=False)
+
+        async def is_found() -> bool:
+            with contextlib.suppress(RateLimited):
+                return await adapter.find_lost(address, chunk, after=(), known=frozenset()) == lost
+            return False
+
+        await until_found(is_found)
 
 
 @pytest.mark.long

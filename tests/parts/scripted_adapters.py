@@ -94,6 +94,7 @@ class EditableAdapter(ScriptedAdapter):
     shown: dict[str, str] = field(default_factory=dict)
     lost: str | None = None
     lose_next: int = 0
+    searches: int = 0
 
     async def send(self, address: ReplyAddress, chunk: AnyChunk, *, send_id: str, plain: bool) -> tuple[str, ...]:
         ids = await super().send(address, chunk, send_id=send_id, plain=plain)
@@ -116,6 +117,7 @@ class EditableAdapter(ScriptedAdapter):
     async def find_lost(
         self, address: ReplyAddress, chunk: AnyChunk, *, after: Collection[str], known: frozenset[str]
     ) -> str | None:
+        self.searches += 1
         return None if self.lost in known else self.lost
 
 

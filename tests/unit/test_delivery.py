@@ -378,6 +378,17 @@ class TestAPlatformThatLetsUsEdit:
         assert adapter.shown == {"m9": "hello"}
         assert (record.platform_ids, record.marked, bus.ambiguous) == (("m9",), (), 0)
 
+    async def test_is_looked_for_once_however_often_it_is_refused_afterwards(self) -> None:
+        """Where questions cost as much as messages, a search before each attempt leaves nothing for the message."""
+        adapter = EditableAdapter([OutcomeUnknown("cut"), RateLimited(1.0), RateLimited(1.0)])
+        await delivered(adapter, reply())
+        assert (adapter.shown, adapter.searches) == ({"m4": "again: hello"}, 1)
+
+    async def test_is_looked_for_again_when_its_next_attempt_gets_lost_too(self) -> None:
+        adapter = EditableAdapter([OutcomeUnknown("cut"), RateLimited(1.0), OutcomeUnknown("cut")])
+        await delivered(adapter, reply())
+        assert (adapter.shown, adapter.searches) == ({"m4": "again: hello"}, 2)
+
     async def test_repeats_an_edit_whose_outcome_is_unknown(self) -> None:
         """Found in the middle of an edit after a crash: edited again, not sent again."""
         adapter = EditableAdapter(shown={"m4": "…"})

@@ -427,6 +427,8 @@ async def delete_message(server: TelegramServer, call: TelegramCall) -> bool:
 
 def _own_message(server: TelegramServer, call: TelegramCall) -> tuple[world.Chat, world.TelegramMessage]:
     chat = server.chat_of(call)
+    if server.faults.switch("costly_edits"):
+        server.spend(chat)
     message = chat.messages.get(call.number("message_id"))
     if message is None:
         raise world.bad_request("message to edit not found")

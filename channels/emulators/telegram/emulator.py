@@ -16,6 +16,7 @@ Vendor switches in `faults.other` (0 or absent is off):
 - `general_topic_is_1` 1: sending with `message_thread_id=1` works;
 - `refuses_edits` 400 or 403: nothing of the bot's can be edited any more ("message can't be edited"), or the bot has
   no right to write ("not enough rights");
+- `costly_edits` 1: an edit takes a message's worth of the chat's allowance also where it is refused;
 - `no_drafts` 1: a server that does not know sendMessageDraft (404);
 - `no_voices` 1: people who take no voice messages (VOICE_MESSAGES_FORBIDDEN);
 - `only_basics` 1: a server that knows getMe, getUpdates, deleteWebhook and sendMessage only; 2: whose framework answers
