@@ -304,19 +304,26 @@ class _Link:
     """Slack said that it would end the socket, and ended it."""
     pace: Backoff = field(default_factory=lambda: Backoff(limits.RETRY_FIRST_S, limits.RETRY_CAP_S))
     mended: int = 0
-    """How often the SDK asked for a new socket since `counted_s`."""
-    counted_s: float = 0.0
+    """How often the SDK asked for a new socket, one after another within `limits.LOSSES_WITHIN_S`."""
+    asked_s: float = 0.0
+    """When a socket was asked for last."""
+
+    @property
+    def is_dropped(self) -> bool:
+        """Tell whether there were more losses than networks explain."""
+        return self.mended > limits.LOSSES_MAX
 
     async def pause(self) -> None:
-        """Wait before one more socket if there were more than networks explain: the SDK comes back without any pause to
-        a Slack that lets it in and drops it again."""
-        now_s = asyncio.get_running_loop().time()
-        if now_s - self.counted_s > limits.LOSSES_WITHIN_S:
-            self.counted_s, self.mended = now_s, 0
+        """Wait before one more socket if too many are dropped: the SDK comes back without any pause to a Slack that
+        lets it in and drops it again."""
+        loop = asyncio.get_running_loop()
+        if loop.time() - self.asked_s > limits.LOSSES_WITHIN_S:
+            self.mended = 0
             self.pace.reset()
         self.mended += 1
-        if self.mended > limits.LOSSES_MAX:
+        if self.is_dropped:
             await asyncio.sleep(self.pace.next_s())
+        self.asked_s = loop.time()
 
     async def heard(self, client: AsyncBaseSocketModeClient, message: dict[str, Any], raw: str | None) -> None:
         """Handle a frame that the SDK hands on."""
@@ -367,13 +374,15 @@ class SlackSockets:
         while True:
             wait_s = 0.0
             try:
+                link.asked_s = asyncio.get_running_loop().time()
                 handler = self._handler(link, await self._url())
                 link.greetings.clear()
                 try:
                     async with asyncio.timeout(limits.CONNECT_TIMEOUT_S):
                         await handler.connect_async()  # type: ignore[no-untyped-call]
                         await link.greetings.wait()
-                    backoff.reset()
+                    if not link.is_dropped:
+                        backoff.reset()
                     await self._watch(handler, link)
                 finally:
                     await handler.close_async()  # type: ignore[no-untyped-call]

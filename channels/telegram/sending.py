@@ -40,7 +40,9 @@ _MAY_NOT_DELETE: Final = ("message can't be deleted", "not enough rights", "mess
 _SINGLE_PLACES: Final = ("group", "supergroup", "channel")
 _NOTHING_TO_ANSWER: Final = ("replied not found", "reply message not found", "reply_message_id_invalid")
 _NO_VOICES: Final = "voice_messages_forbidden"  # by the privacy settings of a person with Telegram Premium
-_GONE: Final = (*_NOT_OURS, "message_id_invalid")
+_NO_MEDIA: Final = "no media in the message"  # before Bot API 7.11 a text could not become a document
+_GONE: Final = (*_NOT_OURS, "message_id_invalid", _NO_MEDIA)
+_EDIT_TEXT: Final = "editMessageText"
 _UNKNOWN_METHOD: Final = "not found"  # 404 of a server with fewer methods, for which the SDK blames the token
 
 
@@ -51,7 +53,7 @@ class TelegramSender:
         self._bot = bot
         self.can_edit = True
         """False once the server has said that it does not know how to edit."""
-        self._has_edited = False
+        self._known_edits: set[str] = set()
         self._searches: BoundedDict[str, dict[int, bool | None]] = BoundedDict(limits.SEARCHES_MAX)
 
     async def send(self, target: TelegramTarget, chunk: TelegramChunk, *, plain: bool) -> str:
@@ -148,9 +150,7 @@ class TelegramSender:
             "reply_markup": keyboard(chunk),
             "link_preview_options": _NO_PREVIEW,
         }
-        return await self._is_edited(
-            call(self._bot, "editMessageText", shown, read_timeout_s=limits.SEND_READ_TIMEOUT_S)
-        )
+        return await self._is_edited(_EDIT_TEXT, shown)
 
     async def complete_with_file(self, target: TelegramTarget, file: TelegramFile, *, message_id: str) -> bool:
         """Make the message show the document: since Bot API 7.11 one of text may become one. False as above."""
@@ -161,21 +161,15 @@ class TelegramSender:
             "message_id": int(message_id),
             "media": media | ({"caption": file.caption} if file.caption else {}),
         }
-        return await self._is_edited(
-            call(
-                self._bot,
-                "editMessageMedia",
-                shown,
-                file=("media file", content),
-                read_timeout_s=limits.SEND_READ_TIMEOUT_S,
-            )
-        )
+        return await self._is_edited("editMessageMedia", shown, file=("media file", content))
 
-    async def _is_edited(self, edit: Awaitable[object]) -> bool:
+    async def _is_edited(
+        self, method: str, shown: Mapping[str, Any], *, file: tuple[str, telegram.InputFile] | None = None
+    ) -> bool:
         """Edit a message. True once the message shows what it should; False: it is gone, or none of ours, or the server
-        does not know how to edit."""
+        does not know how to edit it so."""
         try:
-            await edit
+            await call(self._bot, method, shown, file=file, read_timeout_s=limits.SEND_READ_TIMEOUT_S)
         except BadRequest as error:
             said = error.message.lower()
             if _NOT_MODIFIED not in said:
@@ -183,11 +177,11 @@ class TelegramSender:
                     return False
                 raise
         except (InvalidToken, PageMissing) as error:
-            if self._has_edited or not _is_unknown(error):
+            if method in self._known_edits or not _is_unknown(error):
                 raise
-            self.can_edit = False
+            self.can_edit = self.can_edit and method != _EDIT_TEXT
             return False
-        self._has_edited = True
+        self._known_edits.add(method)
         return True
 
     async def find_lost(

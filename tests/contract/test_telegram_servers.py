@@ -83,6 +83,27 @@ async def test_a_server_without_edits_and_files_refuses_them_and_not_the_token(
         assert adapter.cadence(address) is None
 
 
+@pytest.mark.parametrize("status", [400, 404])
+async def test_a_server_that_makes_no_file_of_a_text_is_sent_the_file(
+    telegram_emulator: ServedTelegram, bus: RedisBus, status: int
+) -> None:
+    """That says nothing of the token, nor of edits of texts."""
+    stage, door = telegram_emulator.emulator, OpenDoor()
+    stage.faults.other["no_media_edits"] = status
+    ann = stage.add_person("Ann")
+    async with listening(telegram_emulator, bus, door) as adapter:
+        await stage.say(ann.id, dm_of(telegram_emulator, ann).id, "hello")
+        await until(lambda: len(door.heard) == 1)
+        address = door.heard[0].address
+        file = adapter.file_chunk(OutgoingFile("a.txt", "text/plain", b"abc", ""))
+        for text in ("one", "two"):
+            (chunk,) = adapter.chunks(literal_text(text))
+            message_id = await adapter.put_placeholder(address)
+            assert not await adapter.complete(address, file, message_id=message_id, plain=False)
+            assert await adapter.complete(address, chunk, message_id=message_id, plain=False)
+        assert adapter.cadence(address) is not None
+
+
 @pytest.mark.parametrize("only_basics", [1, 2])
 async def test_a_server_without_a_way_to_look_does_not_hold_up_what_got_lost(
     telegram_emulator: ServedTelegram, bus: RedisBus, only_basics: int

@@ -12,10 +12,14 @@ import pytest
 from channels.core.adapter import CONNECTED
 from channels.emulators.slack import SlackEmulator
 from channels.slack import limits
+from channels.slack.adapter import SlackAdapter
+from channels.slack.client import SocketTimeouts
+from channels.slack.connection import SlackEndpoint
 from gateway.bus.bus import RedisBus
 from tests.parts.answering import EchoAgent, agent
+from tests.parts.emulated_slack import APP_TOKEN, BOT_TOKEN
 from tests.parts.only_slack import stage, town
-from tests.parts.towns import Town
+from tests.parts.towns import Town, parts_on
 from tests.parts.waiting import until
 
 __all__ = ["agent", "stage", "town"]
@@ -100,6 +104,23 @@ async def test_a_slack_that_drops_whom_it_has_greeted_is_not_stormed(
         await until(lambda: many - stage.switches.drops_after_hello > limits.LOSSES_MAX)
         await asyncio.sleep(0.3)
         assert many - stage.switches.drops_after_hello <= 2 * (limits.LOSSES_MAX + 1)
+
+
+async def test_a_slack_that_goes_on_dropping_is_asked_ever_more_rarely(
+    town: Town, stage: SlackEmulator, bus: RedisBus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also after the time in which so many losses might be the network's, and after a connection was built anew."""
+    monkeypatch.setattr(limits, "RETRY_FIRST_S", 0.05)
+    monkeypatch.setattr(limits, "LOSSES_WITHIN_S", 0.2)
+    stage.switches.drops_after_hello = many = 10_000
+    stage.switches.tier_per_minute = dict.fromkeys(stage.switches.tier_per_minute, 10_000)
+    endpoint = SlackEndpoint(BOT_TOKEN, APP_TOKEN, f"{town.api_base}/api/", connections=2)
+    impatient = SlackAdapter(endpoint, parts_on(bus), timeouts=SocketTimeouts(ping_every_s=0.1, dead_s=0.3))
+    async with town.line(bus, adapter=impatient):
+        await until(lambda: many - stage.switches.drops_after_hello > 4 * limits.LOSSES_MAX)
+        left = stage.switches.drops_after_hello
+        await asyncio.sleep(2.0)
+        assert left - stage.switches.drops_after_hello <= 2 * limits.LOSSES_MAX
 
 
 async def test_an_address_that_is_refused_is_asked_for_anew(

@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, replace
+from http import HTTPStatus
 from typing import Final
 
 from starlette.applications import Starlette
@@ -393,9 +394,13 @@ async def edit_message_text(server: TelegramServer, call: TelegramCall) -> world
 
 async def edit_message_media(server: TelegramServer, call: TelegramCall) -> world.Json:
     """Put another document in place of a message's, or of its text (since Bot API 7.11)."""
+    if server.faults.switch("no_media_edits") == HTTPStatus.NOT_FOUND:
+        raise world.method_not_found()
     stored, caption = read_media(server, call, call.table("media") or {})
     keyboard = server.keyboard_of(call)
     chat, message = _own_message(server, call)
+    if server.faults.switch("no_media_edits") and not message.media:
+        raise world.bad_request("there is no media in the message to edit")
     media = world.media_shape("document", stored)
     if (message.media, message.content, message.reply_markup) == (media, caption, keyboard):
         raise world.bad_request(NOT_MODIFIED)

@@ -17,6 +17,8 @@ Vendor switches in `faults.other` (0 or absent is off):
 - `refuses_edits` 400 or 403: nothing of the bot's can be edited any more ("message can't be edited"), or the bot has
   no right to write ("not enough rights");
 - `costly_edits` 1: an edit takes a message's worth of the chat's allowance also where it is refused;
+- `no_media_edits` 404: a server that does not know editMessageMedia; 400: one before Bot API 7.11, which makes no
+  document of a text;
 - `no_drafts` 1: a server that does not know sendMessageDraft (404);
 - `no_voices` 1: people who take no voice messages (VOICE_MESSAGES_FORBIDDEN);
 - `only_basics` 1: a server that knows getMe, getUpdates, deleteWebhook and sendMessage only; 2: whose framework answers
