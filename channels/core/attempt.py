@@ -708,10 +708,8 @@ class ChunkSender:
         try:
             async with self._calls:
                 return await call()
-        except errors.OutcomeUnknown:
-            entry.is_searched = False
-            raise
-        except errors.DeliveryError:
+        except errors.DeliveryError as error:
+            entry.is_searched &= not isinstance(error, errors.OutcomeUnknown)
             raise
         except Exception as error:  # named boundary, delivery attempt
             entry.is_searched = False

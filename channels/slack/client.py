@@ -308,11 +308,6 @@ class _Link:
     asked_s: float = 0.0
     """When a socket was asked for last."""
 
-    @property
-    def is_dropped(self) -> bool:
-        """Tell whether there were more losses than networks explain."""
-        return self.mended > limits.LOSSES_MAX
-
     async def pause(self) -> None:
         """Wait before one more socket if too many are dropped: the SDK comes back without any pause to a Slack that
         lets it in and drops it again."""
@@ -321,7 +316,7 @@ class _Link:
             self.mended = 0
             self.pace.reset()
         self.mended += 1
-        if self.is_dropped:
+        if self.mended > limits.LOSSES_MAX:
             await asyncio.sleep(self.pace.next_s())
         self.asked_s = loop.time()
 
@@ -381,7 +376,7 @@ class SlackSockets:
                     async with asyncio.timeout(limits.CONNECT_TIMEOUT_S):
                         await handler.connect_async()  # type: ignore[no-untyped-call]
                         await link.greetings.wait()
-                    if not link.is_dropped:
+                    if link.mended <= limits.LOSSES_MAX:
                         backoff.reset()
                     await self._watch(handler, link)
                 finally:

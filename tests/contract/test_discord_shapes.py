@@ -5,12 +5,16 @@ The shapes are those of Discord's documents, in which fields may be absent, null
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import RawTestServer
+from discord.http import Route
 
-from channels.discord import limits
+from channels.discord import client, limits
 from channels.emulators.discord import DiscordEmulator
 from channels.emulators.discord.gateway import GatewayEvent
 from channels.emulators.discord.world import DiscordRefusal, invalid_form
@@ -142,14 +146,20 @@ async def test_what_was_sent_is_known_however_little_discord_says_of_it(
         await town.stays_silent(1)
 
 
-async def test_each_request_says_what_client_it_is(
-    town: Town, stage: DiscordEmulator, bus: RedisBus, agent: EchoAgent
+async def test_the_first_question_names_its_client_in_the_form_that_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Whose name has not the form `DiscordBot (address, version)` may be blocked."""
-    stage.faults.other["known_clients"] = 1
-    async with town.line(bus):
-        await stage.say(town.ann.id, town.dm(town.ann).id, "hello")
-        assert await town.until_answers(1) == ["echo: hello"]
+    """`DiscordBot (address, version)`: other clients may be blocked. The SDK asks the other questions."""
+    monkeypatch.setattr(Route, "BASE", Route.BASE)
+    agents = list[str]()
+
+    async def answer(request: web.BaseRequest) -> web.Response:
+        agents.append(request.headers["User-Agent"])
+        return web.json_response({})
+
+    async with RawTestServer(answer) as server:
+        await client.prepare(client.DiscordEndpoint("token", str(server.make_url("")).rstrip("/"), ""))
+    assert {bool(re.fullmatch(r"DiscordBot \(https?://\S+, \S+\)", agent)) for agent in agents} == {True}
 
 
 async def test_answers_are_read_where_their_media_type_names_a_charset(

@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 import json
 import math
-import re
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -105,8 +104,6 @@ REQUEST_BYTES_MAX: Final = 25 * 1024 * 1024
 FILE_BYTES_MAX: Final = 10 * 1024 * 1024
 FILES_MAX: Final = 10
 _MAJOR: Final = ("channel_id", "guild_id", "webhook_id", "token")
-_AGENT: Final = re.compile(r"DiscordBot \(https?://\S+ \S+\)")  # with a comma or, as discord.py, without
-_BANNED: Final = 2  # of `known_clients`
 _CLOUDFLARE_502: Final = "<html><head><title>502 Bad Gateway</title></head><body><h1>502 Bad Gateway</h1></body></html>"
 
 
@@ -183,10 +180,6 @@ class Api:
             fault = self._fault_before(request)
             if fault is not None:
                 return fault
-        clients, agent = self._faults.other.get("known_clients"), request.headers.get("user-agent", "")
-        if clients == _BANNED or (clients and not _AGENT.match(agent)):
-            self._faults.other["known_clients"] = _BANNED
-            return HTMLResponse(_CLOUDFLARE_502, 403)
         if route.needs_token and request.headers.get("authorization") != f"Bot {self._token}":
             raise unauthorized()
         over = self._buckets.take_global() if route.needs_token else None

@@ -53,9 +53,8 @@ class DiscordEmulator(stage.EmulatedStage):
     Counted faults hit what delivers something to people (messages, threads, interaction answers), not typing or
     reads; `faults.other["any_request"] = 1` lets them hit everything. Further switches in `faults.other`:
     `forbidden_code` (with `blocked`; 50013 to write and 50001 to read are the defaults), `no_via` (429 as from
-    Cloudflare's ban), `charset` (JSON comes with its charset, as from other servers than Discord's), `known_clients`
-    (who calls with a User-Agent that has not the form that is asked for is banned by Cloudflare), `global_limit` (the
-    counted 429 is global), `server_error_status` (502).
+    Cloudflare's ban), `charset` (JSON comes with its charset, as from other servers than Discord's), `global_limit`
+    (the counted 429 is global), `server_error_status` (502).
     What is the vendor's to choose is in `switches`."""
 
     platform: Final = "discord"
