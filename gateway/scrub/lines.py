@@ -488,6 +488,8 @@ class TableColumn(State):
         below = rest.end()
         self._mark = mark if _behind(mark, text, below) > below else ""
         line += len(self._mark)
+        bar = text.find("|", line, at)
+        line = bar if bar > line and text[bar - 1] in "\"'>[" else line  # `"content": "| user | password |`
         head = text[line : below - 1]
         for between in _BETWEEN_CELLS:
             if between.search(head.strip()):
