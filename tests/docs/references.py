@@ -13,10 +13,10 @@ from typing import Any, Final, get_args
 
 import typer
 
-from gateway.__main__ import app
 from gateway.config.catalog import Setting, catalog
 from gateway.contracts.commands import COMMANDS, CommandSpec
 from gateway.contracts.sessions import GrantRole
+from gateway.ops.cli.start import app
 from tests.docs import openapi
 
 ROOT: Final = Path(__file__).parents[2]
@@ -154,7 +154,8 @@ def _subcommands(command: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[st
 
 
 def _terminal_command(name: str, command: Any) -> Iterator[str]:
-    given = [each for each in command.params if each.name not in ("config", "help")]
+    shown = [each for each in command.params if not getattr(each, "hidden", False)]
+    given = [each for each in shown if each.name not in ("config", "help")]
     arguments = [each for each in given if each.param_type_name == "argument"]
     words = [each.metavar or each.name.upper() for each in arguments]
     yield f"### `{' '.join((name, *words))}`"

@@ -18,13 +18,13 @@ import yaml
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-from gateway.__main__ import ORDER, app
 from gateway.bus.bus import open_bus
 from gateway.bus.embedded import EmbeddedValkey
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
 from gateway.contracts.ports import LogLine
 from gateway.contracts.sessions import SetTitle
+from gateway.ops.cli.start import ORDER, app
 from gateway.store import open_store
 from gateway.store.migrations import migrate
 from tests.contract.store_samples import ANN

@@ -20,7 +20,7 @@ import pytest
 from gateway.clock import SystemClock
 from gateway.contracts.errors import ConfigError
 from gateway.ops.supervisor.plan import ProcessPlan, RoleProcess, python_module
-from gateway.ops.supervisor.watch import DormantPort, ProcessSupervisor, keep_server
+from gateway.ops.supervisor.watch import DormantPort, ForkedProcess, ForkOrigin, ProcessSupervisor, keep_server
 from tests.parts.waiting import PATIENCE_S
 
 NOTHING = ("-c", "pass")
@@ -56,8 +56,11 @@ def python(name: str, *arguments: str, **settings: Any) -> RoleProcess:
     return RoleProcess(name, (sys.executable, *arguments), {"PATH": os.defpath}, **settings)
 
 
-def watch_of(*roles: RoleProcess, journal: Journal, port: DormantPort | None = None) -> ProcessSupervisor:
-    return ProcessSupervisor(ProcessPlan(roles), clock=SystemClock(), chance=lambda: 0.5, say=journal, port=port)
+def watch_of(
+    *roles: RoleProcess, journal: Journal, port: DormantPort | None = None, origin: ForkOrigin | None = None
+) -> ProcessSupervisor:
+    clock, chance = SystemClock(), lambda: 0.5
+    return ProcessSupervisor(ProcessPlan(roles), clock=clock, chance=chance, say=journal, port=port, origin=origin)
 
 
 def file_appears(path: Path) -> None:
@@ -93,16 +96,19 @@ signal.pause()
 
 
 @pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="looks into processes that are closed")
-@pytest.mark.parametrize("can_fork", [True, False])
+@pytest.mark.parametrize(("can_fork", "has_begun"), [(True, False), (True, True), (False, False)])
 async def test_roles_that_start_together_are_forks_that_know_their_own_secrets_only(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, can_fork: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, can_fork: bool, has_begun: bool
 ) -> None:
-    """And the supervisor's own children, which start again like all others. Where the system allows no such thing, each
-    is executed."""
+    """And the supervisor's own children, which start again like all others, also where the program that the supervisor
+    was before has begun their origin. Where the system allows no such thing, each is executed."""
     if not can_fork:
         monkeypatch.setattr(os, "pidfd_open", Mock(side_effect=PermissionError))
     (tmp_path / "a_role.py").write_text(A_ROLE)
     common = {"PATH": os.defpath, "PYTHONPATH": f"{tmp_path}:{Path(__file__).parents[2]}"}
+    monkeypatch.setenv("PYTHONPATH", common["PYTHONPATH"])
+    monkeypatch.setenv("TRIVET_AGENT__API_KEY", "hush supervisor")
+    origin = ForkOrigin.of_word(ForkOrigin.begin().as_word()) if has_begun else None
     roles = [
         RoleProcess(
             name, python_module("a_role", name, str(tmp_path / name)), {**common, f"KEY_OF_{name}": f"hush {name}"}
@@ -110,7 +116,7 @@ async def test_roles_that_start_together_are_forks_that_know_their_own_secrets_o
         for name in ("channels", "agent")
     ]
     journal = Journal()
-    running = asyncio.create_task((watch := watch_of(*roles, journal=journal)).supervise())
+    running = asyncio.create_task((watch := watch_of(*roles, journal=journal, origin=origin)).supervise())
     await journal.until(lambda: len(journal.events("role started")) == 2)
     pids = {facts["role"]: facts["pid"] for facts in journal.events("role started")}
     for role in roles:
@@ -128,6 +134,17 @@ async def test_roles_that_start_together_are_forks_that_know_their_own_secrets_o
     watch.stop()
     assert await running == 0
     assert not any(psutil.pid_exists(facts["pid"]) for facts in journal.events("role started"))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="roles are forks on Linux only")
+async def test_an_origin_that_nobody_needs_ends() -> None:
+    """As when the command line that began it finds the configuration wrong; or one role starts alone."""
+    left, unused = ForkOrigin.begin(), ForkOrigin.begin()
+    ending = [ForkedProcess(each.pid) for each in (left, unused)]
+    left.told.close()
+    watch = watch_of(python("agent", "-c", "import sys; sys.exit(2)"), journal=Journal(), origin=unused)
+    assert await watch.supervise() == 2
+    assert [await each.wait() for each in ending] == [0, 0]
 
 
 async def test_roles_stop_one_after_another_in_the_order_of_the_plan(tmp_path: Path) -> None:

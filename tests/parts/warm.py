@@ -27,6 +27,7 @@ from gateway.scrub import scrub
 LOADED: Final = (
     *(
         "gateway.__main__",
+        "gateway.ops.cli.start",
         "gateway.bus.bus",
         "gateway.bus.embedded",
         "gateway.ops.doctor.checks",

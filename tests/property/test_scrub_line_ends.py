@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 from typer.testing import CliRunner
 
-from gateway.__main__ import app
+from gateway.ops.cli.start import app
 from gateway.scrub import Scrubber
 from tests.scrubbing.slots import fill
 from tests.scrubbing.tokens import TOKENS

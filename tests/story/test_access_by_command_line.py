@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from gateway.__main__ import app
 from gateway.bus.bus import RedisBus
 from gateway.contracts.access import Audience, PlaceApproval, PlaceRule
 from gateway.contracts.budgets import LimitRule
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.sessions import GrantRole
+from gateway.ops.cli.start import app
 from gateway.store import Store
 from tests.parts.keepers import pairing
 

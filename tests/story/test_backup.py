@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from gateway.__main__ import app
 from gateway.bus.bus import open_bus
 from gateway.bus.embedded import EmbeddedValkey
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.sessions import Grant, GrantRole
+from gateway.ops.cli.start import app
 from gateway.store import open_store
 from gateway.store.migrations import migrate
 from tests.parts.bus_samples import message

@@ -13,9 +13,9 @@ from channels.emulators.discord import DiscordEmulator
 from channels.emulators.serving import Emulator, serve
 from channels.emulators.slack import SlackEmulator
 from channels.emulators.telegram import TelegramEmulator
-from gateway.__main__ import app
 from gateway.config import Settings, load_settings
 from gateway.config.presets import Preset
+from gateway.ops.cli.start import app
 from tests.parts.model_server import Failure, serve_model
 
 TELEGRAM, DISCORD = "4242001:emulated-for-the-first-time", "NDI0MjAwMg.emulated.for-the-first-time"

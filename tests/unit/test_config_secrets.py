@@ -160,6 +160,7 @@ OTHER_READERS = {
     "agent/models/litellm_import.py": "tells litellm what it takes in no other way",
     "agent/models/provider_calls.py": "reads what litellm would read",
     "gateway/ops/supervisor/__main__.py": "hands it on to the roles, without loading the configuration",
+    "gateway/ops/supervisor/watch.py": "leaves all that is ours out, before the configuration is loaded",
     "gateway/ops/supervisor/child.py": "puts the role's own in the place of what all roles may know",
     "agent/tools/mcp_confinement.py": "hands an MCP server its own on",
     "channels/slack/client.py": "hides variables that slack-bolt would obey",

@@ -18,7 +18,6 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from channels.__main__ import STOP_GRACE_S
 from channels.core.webhooks import Webhooks
-from gateway.__main__ import app as command_line
 from gateway.bus.bus import RedisBus
 from gateway.config import Settings, load_settings, own_hosts
 from gateway.config.catalog import variables
@@ -26,6 +25,7 @@ from gateway.config.derived import PROVIDERS
 from gateway.contracts.messages import Reply, ReplyKind
 from gateway.contracts.ports import ModelFault, ModelTrouble
 from gateway.limits import HAND_OVER_S, SHUTDOWN_GRACE_S
+from gateway.ops.cli.start import app as command_line
 from gateway.ops.supervisor.plan import for_admin, for_agent, for_channels
 from gateway.store import Store
 from gateway.telemetry.metrics import ANSWER_SECONDS, DELIVERY_SECONDS, MODEL_OUTCOMES, QUEUE_SECONDS, TURNS, Tally

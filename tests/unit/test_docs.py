@@ -21,10 +21,10 @@ from starlette.routing import Mount, Route
 
 from agent.features.schedules.times import read_request
 from channels.api.server import ApiServer
-from gateway.__main__ import app
 from gateway.config.catalog import catalog, variables
 from gateway.config.loader import load_settings
 from gateway.contracts.commands import COMMANDS
+from gateway.ops.cli.start import app
 from tests.architecture.test_document import A_SETTING, is_named
 from tests.docs.openapi import document
 from tests.docs.references import ROOT, pages

@@ -23,7 +23,6 @@ from agent.tools.policy import Policy, Risk
 from channels.__main__ import open_channel
 from channels.core.adapter import IntakeOutcome
 from channels.core.intake import IntakeConfig, MessageIntake
-from gateway.__main__ import app
 from gateway.bus.bus import RedisBus
 from gateway.config.loader import Loaded, load_settings
 from gateway.config.show import rows
@@ -33,6 +32,7 @@ from gateway.contracts.ids import SessionKey, SessionScope
 from gateway.contracts.messages import CleanText
 from gateway.contracts.sessions import GrantRole
 from gateway.limits import HOOK_CHARS_MAX
+from gateway.ops.cli.start import app
 from gateway.ops.doctor import CheckState
 from gateway.ops.doctor.checks import check_plugins
 from gateway.packages import HookPoint, PluginKind, enabled_parts

@@ -1,7 +1,7 @@
 """`trivet init|up|channels|agent|admin|chat`: all but `init` become the process of a role, in the place of this one.
 
 `trivet up --telegram TOKEN` needs no file: the tokens go into the environment of the program that this process
-becomes, which has them on no command line, and each role is given its own."""
+becomes, which has them on no command line, and each role is given its own. At the end is the whole command line."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ import asyncio
 import logging
 import sys
 from collections.abc import Mapping, Sequence
+from importlib.metadata import version as installed_version
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
+from typer.core import TyperGroup
 
 from gateway.clock import SystemClock
 from gateway.config import (
@@ -33,7 +35,7 @@ from gateway.contracts.access import OwnerCode
 from gateway.contracts.errors import ConfigError, TrivetError
 from gateway.contracts.sessions import GrantRole
 from gateway.limits import OWNER_CODE_CHARS, OWNER_CODE_TTL_S
-from gateway.ops.cli import common
+from gateway.ops.cli import access, common, maintenance, sessions
 from gateway.ops.cli.common import say
 from gateway.ops.doctor import CheckResult, CheckState, as_table
 from gateway.ops.init.questions import configuration_text, slack_manifest_link
@@ -114,6 +116,7 @@ def up(
     single: Annotated[
         bool, typer.Option("--single", help="All roles in one process: half the memory, for one person's own machine.")
     ] = False,
+    origin: Annotated[str, typer.Option(hidden=True)] = "",
 ) -> None:
     """Start everything on this machine and keep it running. `trivet up --telegram TOKEN` needs no configuration file
     and writes none: what it keeps is in data_dir, as ever. It tells the address of each bot, and a code that makes
@@ -139,7 +142,7 @@ def up(
         given |= introduced(loaded)
     if single:
         common.become_role(loaded, "gateway.ops.supervisor.single", given=given)
-    common.become_role(loaded, "gateway.ops.supervisor", options.as_text(), given=given)
+    common.become_role(loaded, "gateway.ops.supervisor", options.as_text(), *filter(None, [origin]), given=given)
 
 
 def _typed(key: str) -> str:
@@ -267,3 +270,75 @@ def admin(config: common.ConfigOption = None) -> None:
 def chat(config: common.ConfigOption = None) -> None:
     """Talk to the agent in this terminal; where no Trivet is running, an agent is started for the talk."""
     common.become_role(common.loaded_and_warned(config), "gateway.ops.supervisor.chat")
+
+
+# The command line: every command that there is, in the order of use.
+
+ORDER: Final = (
+    *("init", "up", "status", "chat", "pair", "access", "clients", "doctor", "logs", "sessions", "trace", "dead"),
+    *("plugins", "export", "erase", "backup", "restore", "config", "mcp", "demo", "scrub"),
+    *("channels", "agent", "admin", "migrate", "installation"),
+)
+"""In which the commands are listed: from the first day to several machines."""
+
+
+class InOrderOfUse(TyperGroup):
+    """The commands of `trivet`, as help lists them."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [name for name in ORDER if name in self.commands]
+
+
+app = typer.Typer(
+    name="trivet",
+    cls=InOrderOfUse,
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    help="Trivet: one agent in Telegram, Discord and Slack.",
+)
+for command in (
+    init,
+    up,
+    channels,
+    agent,
+    admin,
+    chat,
+    sessions.trace,
+    access.pair,
+    maintenance.status,
+    maintenance.logs,
+    maintenance.demo,
+    maintenance.doctor,
+    maintenance.plugins,
+    maintenance.migrate,
+    maintenance.installation,
+    maintenance.export,
+    maintenance.erase,
+    maintenance.backup,
+    maintenance.restore,
+    maintenance.scrub,
+):
+    app.command()(command)
+app.add_typer(access.app, name="access")
+app.add_typer(access.clients, name="clients")
+app.add_typer(maintenance.app, name="config")
+app.add_typer(maintenance.mcp, name="mcp")
+app.add_typer(sessions.dead, name="dead")
+app.add_typer(sessions.sessions, name="sessions")
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"trivet {installed_version('trivet')}")
+        raise typer.Exit
+
+
+@app.callback()
+def trivet(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Trivet: one agent in Telegram, Discord and Slack."""

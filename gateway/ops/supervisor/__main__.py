@@ -1,6 +1,6 @@
 """The composition root of `trivet up`: embedded Valkey, the plan, the operator's port, signals, the ready line.
 
-    python -m gateway.ops.supervisor OPTIONS
+    python -m gateway.ops.supervisor OPTIONS [ORIGIN]
 
 It loads no settings, no telemetry, no SQL and, until something goes wrong, no scrubber: it lives as long as Trivet
 does, and each role checks its own settings. `trivet up` has checked them before, and hands over `UpOptions`."""
@@ -22,7 +22,7 @@ from gateway.bus.embedded import EmbeddedValkey
 from gateway.clock import SystemClock
 from gateway.contracts.errors import TrivetError
 from gateway.ops.supervisor.plan import UpOptions, plan
-from gateway.ops.supervisor.watch import DormantPort, ProcessSupervisor, Say, keep_server
+from gateway.ops.supervisor.watch import DormantPort, ForkOrigin, ProcessSupervisor, Say, keep_server
 from gateway.preflight import at, listen
 from gateway.process import guard_streams, run_to_exit, scrubbed, use_scrubber
 
@@ -64,10 +64,11 @@ def main() -> None:
         use_scrubber(Scrubber(own=OwnRules(load_rules(Path(options.rules_file)))))
     say = EventLog(options.log_level, as_json=options.log_as_json)
     guard_streams()
-    sys.exit(asyncio.run(_up(options, say)))
+    origin = next(map(ForkOrigin.of_word, sys.argv[2:]), None)
+    sys.exit(asyncio.run(_up(options, say, origin)))
 
 
-async def _up(options: UpOptions, say: Say) -> int:
+async def _up(options: UpOptions, say: Say, origin: ForkOrigin | None) -> int:
     async with contextlib.AsyncExitStack() as stack:
         given: dict[str, str] = {}
         server = EmbeddedValkey(Path(options.data_dir), memory_mb=options.redis_memory_mb)
@@ -78,9 +79,8 @@ async def _up(options: UpOptions, say: Say) -> int:
         if options.admin_on_demand:
             listener = listen(options.http_host, options.http_port, "http.port")
             port = stack.enter_context(contextlib.closing(DormantPort(listener, options.hosts)))
-        watch = ProcessSupervisor(
-            plan(options, os.environ, given), clock=SystemClock(), chance=random.random, say=say, port=port
-        )
+        chance, planned = random.random, plan(options, os.environ, given)
+        watch = ProcessSupervisor(planned, clock=SystemClock(), chance=chance, say=say, port=port, origin=origin)
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, watch.stop)
         tasks = [asyncio.create_task(_announce(options, watch, say))]

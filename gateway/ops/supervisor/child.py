@@ -2,15 +2,15 @@
 ended.
 
     python -m gateway.ops.supervisor.child MODULE [ARGUMENT…]
-    python -m gateway.ops.supervisor.child --fork DESCRIPTOR… ROOM
+    python -m gateway.ops.supervisor.child --fork ROOM
 
 The supervisor holds the other end of the child's standard input. When the supervisor is gone, killed or
 not, the kernel closes that end, and a thread here turns it into SIGTERM; a process that does not
 manage to stop in time is ended the hard way. Unlike PR_SET_PDEATHSIG this works on every Unix.
 
-With `--fork` this process loads what all roles share, makes a fork for each descriptor, and ends. The descriptor is
-the standard input of the fork, which reads there what it is: no secret is here before. ROOM is an argument as long as
-the command line that any of them will show."""
+With `--fork` this process loads what all roles share, waits at its standard input for descriptors, makes a fork for
+each, and ends. The descriptor is the standard input of the fork, which reads there what it is: no secret is here
+before. ROOM is an argument as long as the command line that any of them will show."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ import json
 import os
 import runpy
 import signal
+import socket
 import sys
 import threading
 import time
@@ -41,6 +42,7 @@ _SHARED: Final = (
 """What channels and agents both load, with all that it loads. Nothing of it starts a thread or keeps a file open."""
 
 _STDIN: Final = 0
+_DESCRIPTORS_MAX: Final = 253  # in one message: SCM_MAX_FD of Linux
 
 
 def end_with_parent() -> None:
@@ -56,12 +58,15 @@ def _watch() -> None:
     os._exit(1)
 
 
-def _fork(inputs: Sequence[int]) -> list[str]:
+def _fork() -> list[str]:
     """Return, in a fork for each of the descriptors, the words of its role. In this process it does not return."""
+    os.setsid()
     for name in _SHARED:
         import_module(name)
     scrubbed("Trivet")  # the first text makes the scrubber's machines: another 5 MB
     gc.freeze()
+    with socket.socket(fileno=_STDIN) as asked:
+        _, inputs, _, _ = socket.recv_fds(asked, len(FORK), _DESCRIPTORS_MAX)
     for received in inputs:
         os.dup2(received, _STDIN)
         if os.fork() == 0:
@@ -97,7 +102,7 @@ def main() -> None:
     load_redis()
     words = sys.argv[1:]
     if words[0] == FORK:
-        words = _fork([int(word) for word in words[1:-1]])
+        words = _fork()
     end_with_parent()
     sys.argv = words
     runpy.run_module(words[0], run_name="__main__", alter_sys=True)

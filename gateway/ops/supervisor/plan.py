@@ -58,11 +58,16 @@ def for_admin(environ: Mapping[str, str], given: Mapping[str, str], *, channels:
     return _without_channels(kept, channels) | {name: kept[name] for name in (_CLIENT_KEY,) if name in kept}
 
 
+def plain_variables(environ: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Select ours, and those that a Python program and its HTTP clients may need, with their values."""
+    return [(name, value) for name, value in environ.items() if _PLAIN.fullmatch(name)]
+
+
 def _plain(environ: Mapping[str, str], given: Mapping[str, str], *, hidden: set[str]) -> dict[str, str]:
     return {
         name: value
-        for name, value in (*environ.items(), *given.items())
-        if _PLAIN.fullmatch(name) and name not in hidden and not name.startswith(_MODELS)
+        for name, value in (*plain_variables(environ), *plain_variables(given))
+        if name not in hidden and not name.startswith(_MODELS)
     }
 
 

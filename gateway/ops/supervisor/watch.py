@@ -10,14 +10,14 @@ import json
 import os
 import signal
 import socket
-from asyncio.subprocess import DEVNULL, Process
+from asyncio.subprocess import Process
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from gateway.contracts.errors import TrivetError
 from gateway.limits import HTTP_BACKLOG, HTTP_HEAD_BYTES_MAX, HTTP_HEAD_S
-from gateway.ops.supervisor.plan import ProcessPlan, RoleProcess, python_module
+from gateway.ops.supervisor.plan import ProcessPlan, RoleProcess, plain_variables, python_module
 from gateway.preflight import is_our_name
 from gateway.process import EXIT_CONFIG, EXIT_FAILED, EXIT_OK, FORK, INHERITED, PID_BYTES, READY
 
@@ -190,12 +190,47 @@ async def wait_unless(ending: asyncio.Event, waiting: Coroutine[None, None, None
 
 
 # Roles that start together are forks of one process: what both load is loaded once, and is in memory once for as long
-# as nobody writes to it. A role that starts again is executed by itself, and so are all of them where this fails.
+# as nobody writes to it. `trivet up` begins that process before anything else, so that it loads while the command line
+# does; the supervisor, which that becomes, tells it how many forks to make. A role that starts again is executed by
+# itself, and so are all of them where this fails.
 
 
 _BECOME_PARENT: Final = 36  # PR_SET_CHILD_SUBREAPER of <linux/prctl.h>: of those whose own parent ends
 _FORK_S: Final = 30.0  # a second, on a disk that is awake
+_ROOM: Final = "-" * 512  # longer than the command line that any role will show in its place
+_STDIN: Final = 0
 _MODULE_AT: Final = len(python_module("")) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class ForkOrigin:
+    """Such a process, a child of this one, which waits at `told`. It ends when that is closed."""
+
+    pid: int
+    told: socket.socket
+
+    @classmethod
+    def begin(cls) -> Self:
+        """Execute it, with no variable that is ours: it needs none, and some hold secrets. Raises `OSError`."""
+        os.close(os.pidfd_open(os.getpid()))  # not every system that has Linux's functions lets them be called
+        environment = {name: value for name, value in plain_variables(os.environ) if not name.startswith("TRIVET_")}
+        ours, theirs = socket.socketpair()
+        with theirs:
+            as_input = (os.POSIX_SPAWN_DUP2, theirs.fileno(), _STDIN)
+            command = python_module(FORK, _ROOM)
+            return cls(os.posix_spawn(command[0], command, environment, file_actions=[as_input]), ours)
+
+    @classmethod
+    def of_word(cls, word: str) -> Self:
+        """Take over what the program that this process was before has begun."""
+        pid, descriptor = map(int, word.split(":"))
+        os.set_inheritable(descriptor, False)
+        return cls(pid, socket.socket(fileno=descriptor))
+
+    def as_word(self) -> str:
+        """Leave it to the program that this process becomes: what `of_word` reads there."""
+        self.told.set_inheritable(True)
+        return f"{self.pid}:{self.told.detach()}"
 
 
 class ForkedProcess:
@@ -225,29 +260,27 @@ class ForkedProcess:
         self._code.set_result(os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1]))
 
 
-async def fork_together(roles: Mapping[str, RoleProcess]) -> dict[str, tuple[ForkedProcess, socket.socket]]:
-    """Start processes by their names, each with our end of its socket. The one that they are forks of is executed with
-    no more than all of them may know. Raises `OSError`; those that began all the same end by themselves."""
-    os.close(os.pidfd_open(os.getpid()))  # not every system that has Linux's functions lets them be called
+async def fork_together(
+    roles: Mapping[str, RoleProcess], origin: ForkOrigin
+) -> dict[str, tuple[ForkedProcess, socket.socket]]:
+    """Start processes by their names, each with our end of its socket. Raises `OSError`; those that began all the same
+    end by themselves. The origin ends in any case."""
     loop = asyncio.get_running_loop()
-    common = set.intersection(*(set(role.environment.items()) for role in roles.values()))
-    room = max((" ".join(role.command) for role in roles.values()), key=len)
     with contextlib.ExitStack() as ours, contextlib.ExitStack() as theirs:
+        ours.enter_context(origin.told)
+        ending = ForkedProcess(origin.pid)
         pairs = {name: socket.socketpair() for name in roles}
         ends = {name: ours.enter_context(end) for name, (end, _) in pairs.items()}
         inputs = [theirs.enter_context(end).fileno() for _, end in pairs.values()]
-        command = (*python_module(FORK, *map(str, inputs)), room)
-        origin = await asyncio.create_subprocess_exec(
-            *command, env=dict(common), stdin=DEVNULL, pass_fds=inputs, start_new_session=True
-        )
-        theirs.close()
         ctypes.CDLL(None).prctl(_BECOME_PARENT, 1, 0, 0, 0)
         try:
-            await asyncio.wait_for(origin.wait(), _FORK_S)
+            socket.send_fds(origin.told, [FORK.encode()], inputs)
+            theirs.close()
+            await asyncio.wait_for(ending.wait(), _FORK_S)
         finally:
             ctypes.CDLL(None).prctl(_BECOME_PARENT, 0, 0, 0, 0)
-            if origin.returncode is None:
-                origin.kill()
+            with contextlib.suppress(ProcessLookupError):
+                ending.send_signal(signal.SIGKILL)
         forked = {}
         for name, role in roles.items():
             ends[name].setblocking(False)
@@ -255,6 +288,7 @@ async def fork_together(roles: Mapping[str, RoleProcess]) -> dict[str, tuple[For
             await loop.sock_sendall(ends[name], told.encode() + b"\n")
             pid = await loop.sock_recv(ends[name], PID_BYTES)  # empty, and no process, if it has not begun
             forked[name] = ForkedProcess(int.from_bytes(pid, "little")), ends[name]
+        origin.told.close()
         ours.pop_all()
         return forked
 
@@ -264,16 +298,24 @@ class ProcessSupervisor:
 
     Every process gets a socket as standard input. Nothing is ever sent to it: its end tells the child that this process
     is gone (`gateway.ops.supervisor.child`). What comes from it says that the child is ready (`report_ready`).
-    A role that is on demand takes over `port`, which it serves until it ends."""
+    A role that is on demand takes over `port`, which it serves until it ends. `origin` may have begun before."""
 
     def __init__(
-        self, plan: ProcessPlan, *, clock: Clock, chance: Callable[[], float], say: Say, port: DormantPort | None = None
+        self,
+        plan: ProcessPlan,
+        *,
+        clock: Clock,
+        chance: Callable[[], float],
+        say: Say,
+        port: DormantPort | None = None,
+        origin: ForkOrigin | None = None,
     ) -> None:
         self._plan = plan
         self._clock = clock
         self._chance = chance
         self._say = say
         self._port = port
+        self._origin = origin
         self._living: dict[str, Process | ForkedProcess] = {}
         self._forked: dict[str, tuple[ForkedProcess, socket.socket]] = {}
         self._keepers: dict[str, list[asyncio.Task[None]]] = {}
@@ -289,7 +331,9 @@ class ProcessSupervisor:
         together = {name: role for name, role in processes.items() if name in self._unready and _can_be_forked(role)}
         if len(together) > 1:
             with contextlib.suppress(OSError):
-                self._forked = await fork_together(together)
+                self._forked = await fork_together(together, self._origin or ForkOrigin.begin())
+        elif self._origin is not None:
+            self._origin.told.close()
         for role in self._plan.roles:
             keepers = [asyncio.create_task(self._keep(role, name), name=name) for name in _names(role)]
             self._keepers[role.name] = keepers
