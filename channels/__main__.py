@@ -18,7 +18,7 @@ from typing import Final, Protocol, cast
 from channels.core.adapter import CONNECTED, AdapterDeps, ChannelAdapter, SupportsWebhooks
 from channels.core.attempt import SendRules
 from channels.core.intake import FreeDisk, IntakeDeps
-from channels.core.runtime import HOOK_POINTS, LOOK_EVERY_S, REPORT_EVERY_S, ChannelConfig, ChannelRuntime, connect_bus
+from channels.core.runtime import HOOK_POINTS, REPORT_EVERY_S, ChannelConfig, ChannelRuntime, connect_bus
 from channels.core.secrets import open_secret_capture
 from gateway import config
 from gateway.bus.bus import RedisBus
@@ -63,6 +63,7 @@ MODULES: Final[Mapping[str, str]] = {
 }
 """By platform, in the order in which they are started: the quickest to load first."""
 
+_LOOK_EVERY_S: Final = 0.05  # who starts Trivet waits for it
 STOP_GRACE_S = 8.0  # less than the supervisor gives: a send in flight has time to come back
 
 
@@ -83,14 +84,23 @@ async def _serve_until_signalled(settings: config.Settings, names: tuple[str, ..
 
 async def serve(settings: config.Settings, names: tuple[str, ...], scrubber: Scrubber, stopping: asyncio.Event) -> None:
     """Run these channels until `stopping`. Raises `ConfigError` when no platform accepts us."""
+    # While an agent brings the database up to date: until then the bus is nobody's, and there is nothing else to do.
+    loading = asyncio.create_task(asyncio.to_thread(_load_platforms, names))
     bus = await retry_until_available(lambda: connect_bus(settings), RetryPolicy(for_s=BUS_WAIT_S))
     sending = asyncio.create_task(send_lines(bus.operator))
     try:
         await ChannelSupervisor(settings, names, scrubber, bus, stopping).run()
     finally:
         sending.cancel()
-        await asyncio.gather(sending, return_exceptions=True)
+        await asyncio.gather(sending, loading, return_exceptions=True)
         await bus.close()
+
+
+def _load_platforms(names: Sequence[str]) -> None:
+    """Load the modules of these channels. What is wrong with one of them is for `open_channel` to say."""
+    for name in names:
+        if module := MODULES.get(name.partition(".")[0]):
+            importlib.import_module(module)
 
 
 async def open_channel(name: str, settings: config.Settings, parts: AdapterDeps) -> ChannelAdapter:
@@ -236,7 +246,7 @@ class ChannelSupervisor:
 async def _report_when_connected(runtimes: Sequence[ChannelRuntime]) -> None:
     """Tell the supervisor once that every channel is connected."""
     while not all(runtime.state == CONNECTED for runtime in runtimes):  # noqa: ASYNC110 - adapters tell, nobody asks
-        await asyncio.sleep(LOOK_EVERY_S)
+        await asyncio.sleep(_LOOK_EVERY_S)
     report_ready()
 
 
