@@ -127,7 +127,7 @@ class Turn:
     finish_reason: str = ""
     thoughts: dict[str, Thoughts] = field(default_factory=dict)
     notes: list[CleanText] = field(default_factory=list)
-    receive: Callable[[Sequence[Joined]], Awaitable[Sequence[Joined]]] | None = None
+    receive: Callable[[Turn, Sequence[Joined]], Awaitable[Sequence[Joined]]] | None = None
     prompt: PromptStart | None = None
     used_facts: tuple[int, ...] = ()
     advice: tuple[CleanText, ...] = ()
@@ -173,7 +173,7 @@ class Turn:
         """Return the messages that came meanwhile and belong to this turn from now on, in order."""
         newcomers = await self.hold.join()
         if self.receive is not None:
-            newcomers = await self.receive(newcomers)
+            newcomers = await self.receive(self, newcomers)
         self.joined.extend(newcomer.message for newcomer in newcomers)
         return newcomers
 

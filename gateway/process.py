@@ -202,10 +202,16 @@ def load_without(absent: str, module: str) -> None:
             del loaded[absent]
 
 
+_GARBAGE_AFTER: Final = 10_000
+"""More objects than before, at which garbage is looked for. After Python's 700 that is a twentieth of an agent's work:
+in the middle of nearly each message, whose objects are all in use."""
+
+
 def end_loading() -> None:
     """Look for garbage from now on, and never at what has been loaded: it stays as long as the process. To look once
     would take a tenth of the start and find two thousand of a quarter of a million objects."""
     gc.freeze()
+    gc.set_threshold(_GARBAGE_AFTER)
     gc.enable()
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc's: three megabytes that loading has left
     if trim is not None:

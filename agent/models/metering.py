@@ -51,10 +51,12 @@ class Gate(Protocol):
 
 
 class MeteredCall:
-    """Follows a call while it runs: its attempts, what arrived, what that costs."""
+    """Follows a call while it runs: its attempts, what arrived, what that costs. It does not keep the request, whose
+    `cost` knows this object."""
 
     def __init__(self, request: requests.ModelRequest, ticket: Ticket | None, prices_usd: Mapping[str, float]) -> None:
-        self._request = request
+        self._permit = request.permit
+        self._prompt = request.system, request.messages, request.tools
         self._ticket = ticket
         self._prices_usd = prices_usd
         self._attempts = 0
@@ -66,7 +68,7 @@ class MeteredCall:
 
     async def permit(self) -> None:
         """Obtain the permit of the request, and note that an attempt begins."""
-        await self._request.permit()
+        await self._permit()
         if self._attempts and self._ticket is not None:
             await self._ticket.renew()
         self._attempts += 1
@@ -110,7 +112,7 @@ class MeteredCall:
             return self._lost + self._answered
         if not self._is_open:
             return self._lost
-        prompt_tokens = _prompt_tokens(self._request)
+        prompt_tokens = _prompt_tokens(*self._prompt)
         usd = _usd(prompt_tokens, self._heard_tokens, self._prices_usd)
         return self._lost + requests.Paid(prompt_tokens, self._heard_tokens, usd)
 
@@ -168,7 +170,9 @@ def request_plan(request: requests.ModelRequest, facts: requests.ModelFacts) -> 
     completion_tokens = bound if request.completion_tokens_max is None else request.completion_tokens_max
     return Planned(
         model=request.model,
-        most=_amounts(_prompt_tokens(request), completion_tokens, facts.prices_usd),
+        most=_amounts(
+            _prompt_tokens(request.system, request.messages, request.tools), completion_tokens, facts.prices_usd
+        ),
         is_priced=any(facts.prices_usd.values()),
         for_s=request.timeout_s + limits.RESERVATION_GRACE_S,
         turn_id=request.turn_id,
@@ -184,14 +188,12 @@ def _usd(prompt_tokens: int, completion_tokens: int, prices_usd: Mapping[str, fl
     return requests.price_usd(requests.TokenCount(prompt_tokens, completion_tokens), prices_usd)
 
 
-def _prompt_tokens(request: requests.ModelRequest) -> int:
-    said = (estimate_tokens(message.text) + limits.IMAGE_TOKENS * len(message.images) for message in request.messages)
-    called = (
-        estimate_tokens(call.name) + estimate_tokens(call.arguments)
-        for message in request.messages
-        for call in message.tool_calls
-    )
-    return estimate_tokens(request.system) + sum(said) + sum(called) + sum(tool.tokens for tool in request.tools)
+def _prompt_tokens(system: str, messages: Iterable[requests.PromptMessage], tools: Iterable[requests.ToolSpec]) -> int:
+    total = estimate_tokens(system) + sum(tool.tokens for tool in tools)
+    for message in messages:
+        total += estimate_tokens(message.text) + limits.IMAGE_TOKENS * len(message.images)
+        total += sum(estimate_tokens(call.name) + estimate_tokens(call.arguments) for call in message.tool_calls)
+    return total
 
 
 # What a model call cost, as a row of the usage ledger. Pure.

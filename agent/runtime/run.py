@@ -159,7 +159,7 @@ class TurnRun:
         """Keep the dependencies. With `is_steered`, messages that a lane receives during a turn join that turn between
         its rounds."""
         self.claim = claim
-        self.turn: Turn | None = None
+        self.batch: Batch | None = None  # of the turn, which knows this run: neither shall keep the other
         self.task: asyncio.Task[None] | None = None
         self.cancelled: CancelKind | None = CancelKind.STOP if claim.is_stopped else None
         self.is_lost = False
@@ -169,6 +169,7 @@ class TurnRun:
         self._is_decided = False
         self._ended = asyncio.get_running_loop().create_future()
         self.has_called = asyncio.Event()  # a model or a tool; also once it is decided
+        self._language = ""
         self._naming: asyncio.Task[None] | None = None
         self._behind: list[InboundMessage] = []
         self._covered = len(claim.messages)
@@ -177,9 +178,9 @@ class TurnRun:
 
     def begin(self, batch: Batch, start: TurnStart, behind: Sequence[InboundMessage]) -> Turn:
         """Return the turn that answers `batch`; the claim also covers `behind`, which waits."""
-        self.turn = Turn(batch, start.session, self, prompt=start.prompt)
+        self.batch, self._language = batch, start.session.language
         self._behind = list(behind)
-        return self.turn
+        return Turn(batch, start.session, self, prompt=start.prompt)
 
     @property
     def covered(self) -> int:
@@ -237,7 +238,7 @@ class TurnRun:
             self._ports.scrubber.met_by_chat.of(str(self.claim.key)).learn(owned.met)
             if not owned.is_held:
                 self.lose()
-            elif self.turn and await self._ports.people.blocked_authors(self.turn.batch.messages, owned.access):
+            elif self.batch and await self._ports.people.blocked_authors(self.batch.messages, owned.access):
                 self.cancel(CancelKind.RESTART)  # without the messages of authors who were blocked
         except BusUnavailable:
             return False
@@ -249,9 +250,9 @@ class TurnRun:
         """Let new messages join in steer mode: those that arrived after the turn's own, up to a command, another place
         or another person. The turn may do what the person who began it may do. Raises `Fenced`."""
         room = TURN_MESSAGES_MAX - self.answered
-        if self.turn is None or not self._is_steered or self._behind or room <= 0:
+        batch = self.batch
+        if batch is None or not self._is_steered or self._behind or room <= 0:
             return ()
-        batch = self.turn.batch
         more = await retry_until_available(lambda: self._ports.lanes.extend(self.claim, messages_max=room))
         self._covered += len(more)
         more = without_met(more, batch.key, self._ports.scrubber)
@@ -276,10 +277,11 @@ class TurnRun:
 
     def showing(self, text: Callable[[], CleanText]) -> AbstractContextManager[None]:
         """Show the text as a draft of the reply that the turn will leave."""
-        if self.turn is None:
+        batch = self.batch
+        if batch is None:
             return nullcontext()
-        batch, reply_id, language = self.turn.batch, reply_id_of(self.turn.batch.turn_id), self.turn.session.language
-        blank = Draft(batch.newest.address, batch.key, batch.turn_id, reply_id, literal_text(""), language)
+        reply_id = reply_id_of(batch.turn_id)
+        blank = Draft(batch.newest.address, batch.key, batch.turn_id, reply_id, literal_text(""), self._language)
         return showing(self._ports.deliveries, blank, text)
 
     # --- its work

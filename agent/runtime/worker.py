@@ -188,6 +188,7 @@ class Worker:
     def _ended(self, lane: str, run: TurnRun) -> None:
         if self._runs.get(lane) is run:
             del self._runs[lane]
+        run.task = None  # which keeps the run
         self._slot_freed.set()
 
     # --- lease, cancels, activity
@@ -221,11 +222,11 @@ class Worker:
         while True:
             await asyncio.sleep(ACTIVITY_EVERY_S)
             for run in list(self._runs.values()):
-                if run.turn is None:
+                if run.batch is None:
                     continue
-                address = run.turn.batch.messages[-1].address
+                address = run.batch.messages[-1].address
                 try:
-                    await self.bus.deliveries.show_activity(Activity(address, run.turn.batch.turn_id, ACTIVITY_FOR_S))
+                    await self.bus.deliveries.show_activity(Activity(address, run.batch.turn_id, ACTIVITY_FOR_S))
                 except BusError:
                     break  # lossy on purpose: the next round tries again
 

@@ -188,8 +188,9 @@ class TypingIndicators:
 
     def _out(self, shown: _Shown) -> None:
         del self._shown[shown.address.lane]
-        if shown.task is not None:
-            shown.task.cancel()
+        task, shown.task = shown.task, None  # each would keep the other
+        if task is not None:
+            task.cancel()
 
     async def _keep(self, shown: _Shown, typing: SupportsTyping) -> None:
         """Show, wait, show again, until the last turn's time is up."""

@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Final, NamedTuple
 
 from gateway.contracts.messages import CleanText, Finding, RemovedSecrets, portion
@@ -76,6 +76,27 @@ class Overrun(Exception):
     """The time budget of one call is spent."""
 
 
+class EncodedTexts:
+    """Finds secrets in what was encoded in a machine's text; encodings inside it are not undone. `inner` makes a
+    machine for such a text; None belongs to one that reads it. The machine itself is not known here, nor to any other
+    of its parts: they would keep each other."""
+
+    __slots__ = ("_inner", "attempts")
+
+    def __init__(self, inner: Callable[[], Machine] | None) -> None:
+        self._inner = inner
+        self.attempts = 0
+
+    def __call__(self, text: str) -> str | None:
+        """Return the rule of the first secret in a text that was encoded."""
+        if self._inner is None:
+            return None
+        machine = self._inner()
+        machine.feed(text, is_last=True)
+        self.attempts += machine.attempts
+        return machine.findings[0].rule if machine.findings else None
+
+
 class Machine:
     """Feed it a text in any pieces; what comes out, joined, is the scrubbed text."""
 
@@ -93,8 +114,9 @@ class Machine:
     ) -> None:
         self.findings: list[Finding] = []
         self._steps = 0
-        secret_in = None if is_inner else self._secret_in
-        self._lookahead = LookaheadScanner(known, secret_in, hides_examples=hides_examples)
+        inner = partial(Machine, known, placeholders, budget_s=budget_s, spent_s=spent_s, own=own, is_inner=True)
+        self._encoded = EncodedTexts(None if is_inner else inner)
+        self._lookahead = LookaheadScanner(known, None if is_inner else self._encoded, hides_examples=hides_examples)
         self._known = known
         self._placeholders = placeholders
         self._budget_s = budget_s
@@ -106,7 +128,7 @@ class Machine:
         self._ahead: Lookahead | None = None
         self._last_cut_end_raw = -1
         self._token_end = -1
-        self._wrapped = WrappedTokens(self._secret_in)
+        self._wrapped = WrappedTokens(self._encoded)
         self._own = OwnRuleReader(own) if own is not None else None
         self._lowered = ""
         self._out: list[str] = []
@@ -149,7 +171,7 @@ class Machine:
     def attempts(self) -> int:
         """Count the attempts, each on a bounded piece of text: the measure of the work."""
         own = self._own.attempts if self._own is not None else 0
-        return self._steps + self._lookahead.attempts + self._wrapped.attempts + own
+        return self._steps + self._encoded.attempts + self._lookahead.attempts + self._wrapped.attempts + own
 
     @property
     def held_chars(self) -> int:
@@ -386,23 +408,6 @@ class Machine:
             self._due = state if state.due_at is not None else self._due
             if isinstance(state, RuledLines) and state.read_until is not None:
                 self._line_read = state.rule, self._view.raw_start(state.read_until)
-
-    def _secret_in(self, text: str) -> str | None:
-        """Return the rule of the first secret in a text that was encoded in this one; encodings inside it are not
-        undone."""
-        if self._is_inner:
-            return None
-        inner = Machine(
-            self._known,
-            self._placeholders,
-            budget_s=self._budget_s,
-            spent_s=self._spent_s,
-            own=self._own.rules if self._own else None,
-            is_inner=True,
-        )
-        inner.feed(text, is_last=True)
-        self._steps += inner.attempts
-        return inner.findings[0].rule if inner.findings else None
 
     # --- giving away
 

@@ -20,6 +20,7 @@ from gateway.contracts.ports import Claim, Verdict
 from gateway.contracts.sessions import UNTITLED, EntryKind, Role, UsagePurpose
 from gateway.store import Store
 from tests.parts.agents import AgentProcess, running_agent
+from tests.parts.garbage import garbage_of_ours
 from tests.parts.waiting import PATIENCE_S
 
 ANNA, BEN = "telegram:1", "telegram:2"
@@ -39,6 +40,15 @@ async def test_a_message_is_answered_where_it_came_from(agent: AgentProcess) -> 
     assert reply.address.lane == "C1/17.01"
     assert reply.text == f"You said: hello\n\n{HINT}\n\n{SIGNATURE}"
     assert reply.kind is ReplyKind.ANSWER
+
+
+async def test_what_a_turn_held_is_gone_when_it_is_over(agent: AgentProcess) -> None:
+    """Without a search for garbage, which would look at all that other turns hold just then."""
+    await agent.ask("hello")
+    with garbage_of_ours() as left:
+        for word in ("one", "two", "three"):
+            await agent.ask(word)
+    assert left == set()
 
 
 async def test_messages_that_wait_become_one_turn_and_keep_their_order(agent: AgentProcess) -> None:

@@ -13,6 +13,7 @@ from gateway.contracts.errors import AddressDead
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import Activity, CleanText, Reply, ReplyKind
 from tests.doubles import MemoryBus
+from tests.parts.garbage import garbage_of_ours
 from tests.parts.scripted_adapters import ScriptedAdapter
 from tests.parts.waiting import PATIENCE_S
 
@@ -81,6 +82,17 @@ async def test_is_shown_at_acceptance_before_any_turn() -> None:
     async with showing(adapter) as indicators:
         indicators.accepted(PLACE)
         await adapter.until(lambda: adapter.count() >= 1)
+
+
+async def test_one_that_has_ended_is_gone_at_once() -> None:
+    """Without a search for garbage: there is one for nearly every message."""
+    indicators = TypingIndicators(TypingAdapter(), MemoryBus(), SystemClock())
+    with garbage_of_ours() as left:
+        indicators.accepted(PLACE)
+        await asyncio.sleep(0)
+        indicators.answering(answer())
+        await asyncio.sleep(0)
+    assert left == set()
 
 
 async def test_is_not_shown_for_an_answer_that_comes_at_once() -> None:

@@ -458,10 +458,10 @@ class AttachmentIntake:
             )
         if received.spoken:
             turn.said = joined(*filter(None, (turn.said, *received.spoken)), by="\n\n")
-        turn.receive = partial(self._receive_joined, turn, occasion)
+        turn.receive = partial(self._receive_joined, occasion)
 
     async def _receive_joined(
-        self, turn: Turn, occasion: AttachmentContext, newcomers: Sequence[Joined]
+        self, occasion: AttachmentContext, turn: Turn, newcomers: Sequence[Joined]
     ) -> Sequence[Joined]:
         """Take in what came along with messages that join; the entries become the transcript's with the commit."""
         received = await self._receive([newcomer.message for newcomer in newcomers], turn, occasion)
