@@ -41,6 +41,7 @@ OUTPUT_RAISED: Final = 4  # times as many tokens as were too few: what is asked 
 MODEL_RETRY_AFTER_MAX_S: Final = 60.0  # a provider that wants longer has said no
 MODEL_EVENTS_AT_ONCE: Final = 32  # of a stream, in some 2 ms: others wait no longer, and it waits for few of them
 MODEL_TOOLS_KEPT: Final = 64  # lists of tools in JSON, about 10 kB each: one for each model and each who may use others
+MODELS_KEPT: Final = 256  # endpoints of models that settings and people name
 MODEL_END_WAIT_S: Final = 0.2  # for the end of a stream after its last event, which comes at once or never
 MODEL_EVENT_BYTES_MAX: Final = 16_000_000  # of a stream: an image at most; an event without an end is none
 MODEL_ERROR_BYTES_MAX: Final = 65_536  # of a provider's error: its first words say what it is

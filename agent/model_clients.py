@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-from agent.limits import IMAGE_BYTES_MAX
+from agent.limits import IMAGE_BYTES_MAX, MODELS_KEPT
 from agent.models import requests
 from agent.models.catalog import ModelCatalog, ModelEndpoint, ModelEndpoints
 from agent.models.client import ModelClient, ModelHealth
@@ -84,7 +84,7 @@ class ModelClients:
 def model_clients(settings: Settings) -> ModelClients:
     """Make the way to all models. Raises `ConfigError` for a name nobody can call, or a key that cannot be read."""
     agent, catalog = settings.agent, ModelCatalog()
-    endpoint_of = ModelEndpoints(settings, catalog).of
+    endpoint_of = lru_cache(maxsize=MODELS_KEPT)(ModelEndpoints(settings, catalog).of)
     gallery = gallery_of(Workspaces(settings.data_dir / WORKSPACES))
     sees = {} if agent.sees_images is None else {agent.model: agent.sees_images}
     litellm = LitellmClient(catalog, endpoint_of, gallery=gallery, sees=sees)

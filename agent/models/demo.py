@@ -156,7 +156,8 @@ class ScriptedClient:
         pieces = [script.text[at : at + size] for at in range(0, len(script.text), size)]
         for piece in pieces:
             await asyncio.sleep(slow_s / len(pieces))
-            self._check_cable()
+            if slow_s:
+                self._check_cable()
             yield requests.TextDelta(piece)
         prompt = requests.request_chars(request.system, request.messages) // 4
         yield requests.ModelAnswer(

@@ -13,6 +13,7 @@ import re
 import tomllib
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib import resources
@@ -75,6 +76,9 @@ PROVIDERS: Final[Mapping[str, DirectProvider]] = {
 
 # One call, ready to be sent.
 
+_SCALARS: Final = ("reasoning_effort", "max_tokens", "temperature")
+"""The parameters of a call that are no objects."""
+
 
 @dataclass(frozen=True, slots=True)
 class ProviderCall:
@@ -117,6 +121,16 @@ class _Draft:
             parser.chunk_parser,
             type(parser) is self.litellm.chat_parser,
         )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Written:
+    """What litellm made of the parameters of a call, and in JSON of its tools. What was `offered` is kept, too: as long
+    as these tools are there, no other one has one of their ids."""
+
+    offered: tuple[ToolSpec, ...]
+    params: dict[str, Any]
+    tools: bytes
 
 
 def _chat_call(draft: _Draft) -> ProviderCall | None:
@@ -259,7 +273,7 @@ class ProviderCalls:
         """Open nothing yet."""
         self.litellm = litellm
         self._proxies = getproxies()
-        self._written: dict[tuple[Any, ...], tuple[tuple[ToolSpec, ...], bytes]] = {}
+        self._written: dict[tuple[Any, ...], _Written] = {}
         self._http = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, ssl=litellm.tls()),  # the worker limits how much goes on at once
             timeout=aiohttp.ClientTimeout(),  # each call has its own, which the caller keeps
@@ -282,12 +296,14 @@ class ProviderCalls:
         provider = PROVIDERS.get(name)
         if provider is None:
             return None
+        shape = (name, model, base, "stream_options" in given, *map(given.get, _SCALARS), *map(id, offered))
+        known = self._written.get(shape) if provider.tools_are_apart and offered else None
         with self._mapping(model, name):
-            draft = self._drafted(given, provider, name, model, key, base)
+            draft = self._drafted(given, provider, name, model, key, base, known)
             if draft is None:
                 return None
             if provider.tools_are_apart and offered:
-                return self._with_tools(draft, _WIRES[provider.wire], offered)
+                return self._with_tools(draft, _WIRES[provider.wire], offered, shape, known)
             return _WIRES[provider.wire](draft)
 
     async def chunks(self, call: ProviderCall) -> AsyncGenerator[Any]:
@@ -304,9 +320,11 @@ class ProviderCalls:
                 events = ServerSentEvents()
                 async for piece in response.content.iter_any():
                     for count, event in enumerate(events.feed(piece), 1):
-                        is_ended = is_ended or _END.search(event) is not None
-                        events.is_done = events.is_done or _LAST.search(event) is not None
-                        yield self._parsed(event, call)
+                        heard = self._parsed(event, call)
+                        if not isinstance(heard, str):  # words alone end nothing
+                            is_ended = is_ended or _END.search(event) is not None
+                            events.is_done = events.is_done or _LAST.search(event) is not None
+                        yield heard
                         if count % MODEL_EVENTS_AT_ONCE == 0:  # they are read without waiting: others have their turn
                             await asyncio.sleep(0)
                     if events.is_done:
@@ -323,7 +341,14 @@ class ProviderCalls:
                 raise ModelUnavailable(type(error).__name__) from None
 
     def _drafted(
-        self, given: Mapping[str, Any], named: DirectProvider, name: str, model: str, key: str | None, base: str | None
+        self,
+        given: Mapping[str, Any],
+        named: DirectProvider,
+        name: str,
+        model: str,
+        key: str | None,
+        base: str | None,
+        known: _Written | None,
     ) -> _Draft | None:
         litellm, tools, effort = self.litellm, given.get("tools"), given.get("reasoning_effort")
         if _may_be_for_responses(litellm, name, model) and (
@@ -331,16 +356,14 @@ class ProviderCalls:
         ):
             return None
         key, base = key or given.get("api_key") or named.key(), base or named.address()
-        params = litellm.optional_params(
+        params = (known and deepcopy(known.params)) or litellm.optional_params(
             model=model,
             custom_llm_provider=name,
             messages=given["messages"],
             stream=True,
             stream_options=given.get("stream_options"),
             tools=tools,
-            reasoning_effort=effort,
-            max_tokens=given.get("max_tokens"),
-            temperature=given.get("temperature"),
+            **{scalar: given.get(scalar) for scalar in _SCALARS},
         )
         own = {header: value for header, of in named.headers.items() if (value := os.environ.get(of))}
         return _Draft(
@@ -357,21 +380,23 @@ class ProviderCalls:
         )
 
     def _with_tools(
-        self, draft: _Draft, wire: Callable[[_Draft], ProviderCall | None], offered: tuple[ToolSpec, ...]
+        self,
+        draft: _Draft,
+        wire: Callable[[_Draft], ProviderCall | None],
+        offered: tuple[ToolSpec, ...],
+        shape: tuple[Any, ...],
+        known: _Written | None,
     ) -> ProviderCall | None:
-        """Finish a call with its tools as litellm made them for an earlier one with the same."""
-        key = (draft.provider, draft.model, draft.base, *map(id, offered))
-        known = self._written.get(key)
+        """Finish a call with its tools as litellm made them for an earlier one of this shape."""
         if known is not None:
-            del draft.params["tools"]
             call = wire(draft)
-            return call and replace(call, body=b'%s, "tools": %s}' % (call.body[:-1], known[1]))
+            return call and replace(call, body=b'%s, "tools": %s}' % (call.body[:-1], known.tools))
+        params = deepcopy({name: value for name, value in draft.params.items() if name != "tools"})
         call = wire(draft)
         if call is not None and (tools := json.loads(call.body).get("tools")):
             if len(self._written) >= MODEL_TOOLS_KEPT:
                 self._written.clear()
-            # `offered` is kept, too: as long as these tools are there, no other one has one of their ids.
-            self._written[key] = offered, json.dumps(tools).encode()
+            self._written[shape] = _Written(offered, params, json.dumps(tools).encode())
         return call
 
     def _proxy(self, url: str) -> str | None:
@@ -386,7 +411,7 @@ class ProviderCalls:
 
     def _parsed(self, event: bytes, call: ProviderCall) -> Any:
         with self._mapping(call.model, call.provider):
-            said = json.loads(event)
+            said = json.loads(event.decode("utf-8", "surrogatepass"))  # what it is json would have to find out
             return (call.is_plain_chat and _words_only(said)) or call.parse(_normalized(said))
 
     @contextmanager

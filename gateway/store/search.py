@@ -81,7 +81,7 @@ def _asked(text: str) -> Iterator[str]:
 
 def _asked_of(text: str) -> Iterator[tuple[str, Iterable[str]]]:
     """Return the words and pairs of a question, each with its terms."""
-    for run in _RUN.finditer(_folded(text)):
+    for run in _RUN.finditer(_folded(text), concurrent=False):  # to let other threads in for each word costs more
         if run["unspaced"]:
             yield from ((pair, (pair,)) for pair in _pairs(run["unspaced"], with_single=False))
         else:
