@@ -1,6 +1,6 @@
 """The Lua scripts: one file each under `lua/`, one method each that calls it, in the classes of this package.
 
-A script is the limits that it names, its prelude, and its file; the scripts about lanes have a
+A script is the limits that it names, what it calls of its prelude, and its file; the scripts about lanes have a
 prelude of their own in between, which names the keys and arguments that they share. It is addressed by
 the SHA-1 of all that, so two versions of Trivet run side by side on one server.
 
@@ -34,6 +34,7 @@ _OWN_LIMITS: Final[Mapping[str, int]] = {
 }
 """The limits of the scripts alone. The others are those of `gateway.limits`; `X_MS` is `X_S` in milliseconds."""
 _LIMIT: Final = re.compile(r"\b[A-Z]+(?:_[A-Z]+)+\b")
+_FUNCTION_BEGINS: Final = "local function "
 _PRELUDE: Final = "prelude"
 _LANES_PRELUDE: Final = "prelude_lanes"
 LANE_SCRIPTS: Final = frozenset(
@@ -77,11 +78,21 @@ class ScriptCall:
 @cache
 def script(name: str) -> Script:
     """Return the script in `lua/<name>.lua`, read once."""
-    lanes = _lua(_LANES_PRELUDE) if name in LANE_SCRIPTS else ""
-    passes = "" if name in TAKES_IN | _LOOKS else _lua(_OVER_THE_BOUND)
-    body = f"{_lua(_PRELUDE)}{lanes}{passes}{_lua(name)}"
+    body = _lua(name) if name in TAKES_IN | _LOOKS else f"{_lua(_OVER_THE_BOUND)}{_lua(name)}"
+    for prelude in (_LANES_PRELUDE, _PRELUDE) if name in LANE_SCRIPTS else (_PRELUDE,):
+        body = _with_called(_lua(prelude), body)
     text = "".join(f"local {limit} = {_number(limit)}\n" for limit in sorted(set(_LIMIT.findall(body)))) + body
     return Script(name, text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
+
+
+def _with_called(prelude: str, body: str) -> str:
+    """Put in front of `body` those functions of a prelude that it, or another of them, calls, and what is no function.
+    A server makes each function anew whenever a script runs: five of them cost as much as a command."""
+    head, *functions = prelude.split(_FUNCTION_BEGINS)
+    for function in reversed(functions):
+        if f"{function.partition('(')[0]}(" in body:
+            body = f"{_FUNCTION_BEGINS}{function}{body}"
+    return head + body
 
 
 def _number(limit: str) -> int:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.bus import scripts
 from gateway.bus.deliveries import ledger_fields, ledger_row
 from gateway.bus.heartbeat import ProcessName
 from gateway.bus.keys import DECLARED, DEDUPE_BUCKETS, KeyKind, ShardKeys, kind_of, lane_handle, shard_number
 from gateway.bus.lanes import Holdings
-from gateway.bus.scripts import all_scripts
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import DeliveryRecord, DeliveryState
 from gateway.contracts.ports import Cancel, CancelKind
@@ -50,9 +52,9 @@ def test_the_dedupe_buckets_cover_the_window_from_any_moment() -> None:
 
 
 def test_every_script_has_its_own_name_and_digest() -> None:
-    scripts = all_scripts()
-    assert len({script.sha for script in scripts}) == len({script.name for script in scripts}) == len(scripts)
-    assert all("#!lua" not in script.text for script in scripts)
+    every = scripts.all_scripts()
+    assert len({script.sha for script in every}) == len({script.name for script in every}) == len(every)
+    assert all("#!lua" not in script.text for script in every)
 
 
 def cancel_word(fence: int, kind: str = "stop") -> str:
@@ -143,3 +145,12 @@ def test_nobody_is_judged_without_knowledge(signed: str) -> None:
 def test_a_ledger_row_survives_redis(record: DeliveryRecord) -> None:
     words = [word if isinstance(word, bytes) else str(word).encode() for word in ledger_fields(record)]
     assert ledger_row(record.reply_id, dict(zip(words[::2], words[1::2], strict=True))) == record
+
+
+def test_a_script_has_the_functions_of_its_preludes_that_it_calls_and_no_others() -> None:
+    defined = re.compile(r"^local function (\w+)", re.MULTILINE)
+    preludes = Path(scripts.__file__).parent.glob("lua/prelude*")
+    shared = {name for prelude in preludes for name in defined.findall(prelude.read_text())}
+    for script in scripts.all_scripts():
+        called = {name for name in shared if re.search(rf"(?<!function )(?<![\w.]){name}\(", script.text)}
+        assert shared & set(defined.findall(script.text)) == called, script.name
