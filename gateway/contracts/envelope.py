@@ -50,6 +50,7 @@ _OF_SOME: Final[Mapping[type, frozenset[str]]] = {
     messages.Draft: frozenset({"language"}),
 }
 """What is left out where it is empty."""
+_text: Final[Callable[[Any], str]] = str.__str__  # what is no text is a `TypeError`
 
 T = TypeVar("T")
 W = TypeVar("W", bound=Wire)
@@ -76,7 +77,7 @@ def encode(value: Wire) -> bytes:
 def decode(data: bytes) -> Wire:
     """Decode the bytes that `encode` made. Raises `BadEnvelope` for anything else."""
     try:
-        body = json.loads(data)
+        body = json.loads(data.decode())
         version = body.get("v") if isinstance(body, dict) else None
         if type(version) is int and version > VERSION:
             raise NewerEnvelope(f"envelope of version {version}, this release reads {VERSION} ({len(data)} bytes)")
@@ -189,9 +190,3 @@ def _ways(hint: Any) -> tuple[Callable[[Any], Any] | None, Callable[[Any], Any]]
 
 def _each(write: Callable[[Any], Any], values: Sequence[Any]) -> list[Any]:
     return [write(value) for value in values]
-
-
-def _text(said: Any) -> str:
-    if not isinstance(said, str):
-        raise TypeError(type(said).__name__)
-    return said
