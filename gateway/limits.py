@@ -24,6 +24,7 @@ DEDUPE_WINDOW_H: Final = 25  # Telegram keeps updates for 24 h
 DEAD_LETTERS_MAX: Final = 10_000
 DEAD_TOLD_WITHIN_S: Final = 15.0  # the author of a dead letter is told at once; after this by another worker
 CLAIM_LANES_MAX: Final = 128
+COMMIT_LANES_MAX: Final = 128  # of one call: a script must stay short
 SHUTDOWN_GRACE_S: Final = 30.0  # what turns get to finish when their process is told to stop
 HAND_OVER_S: Final = 8.0  # then: cancel the rest, give lanes back, hang up, also from a server that hangs
 ORPHAN_GRACE_S: Final = 10.0  # for a process whose supervisor was killed: a successor may wait for its tokens and files

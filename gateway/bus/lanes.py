@@ -11,9 +11,9 @@ import random
 import re
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, TypeAlias
 
@@ -23,11 +23,11 @@ from gateway.bus.scripts import ScriptCall, Word, digest
 from gateway.bus.shards import Shard, Shards, bounded
 from gateway.contracts.access import ShownAccess
 from gateway.contracts.envelope import decode_as
-from gateway.contracts.errors import BadEnvelope, BusError, NewerEnvelope
+from gateway.contracts.errors import BadEnvelope, BusError, ConfigError, NewerEnvelope
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import InboundMessage, Reply
 from gateway.contracts.ports import Cancel, CancelKind, Claim, ClaimBatch, DeadMessage, Lease, Ownership
-from gateway.limits import ERROR_CHARS_MAX, NEWER_DELAY_S, RETRY_DELAYS_S, SHARD_PATIENCE_S
+from gateway.limits import COMMIT_LANES_MAX, ERROR_CHARS_MAX, NEWER_DELAY_S, RETRY_DELAYS_S, SHARD_PATIENCE_S
 from gateway.tasks import BackgroundTasks
 
 _ARRIVAL_DIGITS: Final = 13  # milliseconds in front of each envelope in a mailbox (enqueue.lua)
@@ -56,30 +56,30 @@ class Holdings:
     """Tells a cancel meant for the running turn from one that comes too late or a second time."""
 
     def __init__(self) -> None:
-        self._held: dict[tuple[str, str], _Holding] = {}
+        self._held: defaultdict[str, dict[str, _Holding]] = defaultdict(dict)
         self._known_fence: dict[str, int] = {}
         self._early: dict[str, set[str]] = {}
 
     def forget(self, worker: str) -> None:
         """Forget all, because the worker begins anew or leaves."""
-        self._held = {place: holding for place, holding in self._held.items() if place[0] != worker}
+        self._held.pop(worker, None)
         self._known_fence.pop(worker, None)
         self._early.pop(worker, None)
 
     def take(self, worker: str, lane: str, fence: int, messages: int) -> None:
         """Record the answer to a claim."""
-        self._held[worker, lane] = _Holding(fence, messages)
+        self._held[worker][lane] = _Holding(fence, messages)
         self._known_fence[worker] = max(fence, self.known_fence(worker))
 
     def drop(self, worker: str, lane: str, fence: int) -> None:
         """Note that a lease ended, by commit, by retry or by being fenced."""
-        holding = self._held.get((worker, lane))
+        holding = self._held[worker].get(lane)
         if holding is not None and holding.fence == fence:
-            del self._held[worker, lane]
+            del self._held[worker][lane]
 
     def lanes(self, worker: str) -> tuple[str, ...]:
         """Return the lanes that the worker holds now."""
-        return tuple(lane for holder, lane in self._held if holder == worker)
+        return tuple(self._held[worker])
 
     def known_fence(self, worker: str) -> int:
         """Return the highest fence the worker has heard of; 0 before its first claim."""
@@ -87,12 +87,12 @@ class Holdings:
 
     def messages(self, worker: str, lane: str, fence: int) -> int | None:
         """Return how many messages the lease covers, None when it is over."""
-        holding = self._held.get((worker, lane))
+        holding = self._held[worker].get(lane)
         return holding.messages if holding is not None and holding.fence == fence else None
 
     def grow(self, worker: str, lane: str, fence: int, messages: int) -> None:
         """Note that the lease, if it is not over by now, took more messages in."""
-        holding = self._held.get((worker, lane))
+        holding = self._held[worker].get(lane)
         if holding is not None and holding.fence == fence:
             holding.messages += messages
 
@@ -106,7 +106,7 @@ class Holdings:
             kind, lane, fence = word.split(HANDLE_SEPARATOR)
             if kind not in _KINDS:  # of a newer release, side by side with ours
                 continue
-            holding = self._held.get((worker, lane))
+            holding = self._held[worker].get(lane)
             if holding is not None and holding.fence == int(fence):
                 if holding.takes(CancelKind(kind)):
                     meant.append(Cancel(lane, CancelKind(kind)))
@@ -172,16 +172,28 @@ class Leases:
         self._holdings.forget(worker)
 
 
+@dataclass(slots=True, eq=False)
+class _Commits:
+    """Commits of one worker that travel together: what the script is told, and who waits for a verdict."""
+
+    lanes: list[Word] = field(default_factory=list)
+    streams: list[str] = field(default_factory=list)
+    words: list[Word] = field(default_factory=list)
+    verdicts: list[asyncio.Future[int]] = field(default_factory=list)
+
+
 class _ShardLanes:
     """This process's knowledge of the lanes of one shard, and the claims there."""
 
-    def __init__(self, shard: Shard) -> None:
+    def __init__(self, shard: Shard, background: BackgroundTasks) -> None:
         self.shard = shard
         self.holdings = Holdings()
         self.leases = Leases(shard, self.holdings)
         self.dead_entries: dict[str, bytes] = {}
+        self._background = background
         self._claiming: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._unsettled: list[Claim] = []
+        self._gathering: dict[str, _Commits] = {}
 
     async def claim(
         self, *, worker: str, lanes_max: int, messages_max: int, attempts_max: int, wait_s: float = 0.0
@@ -208,7 +220,13 @@ class _ShardLanes:
                 return ClaimBatch((), None)
             next_due_ms, rows, dead, mark = answer
             access = ShownAccess(self.shard.number, mark)
-            claims = [claim for row in rows if (claim := await self._readable(worker, row, access)) is not None]
+            claims: list[Claim] = []
+            for row in rows:
+                claim, error = _read_claim(worker, row, access)
+                if claim.messages:  # up to the first that we cannot read
+                    claims.append(claim)
+                else:
+                    await self._leave(claim, error)
             # Only now: a caller cancelled before this line is given the same lanes by its next claim.
             for claim in claims:
                 self.holdings.take(worker, str(claim.key), claim.lease.fence, len(claim.messages))
@@ -218,11 +236,33 @@ class _ShardLanes:
             dead=tuple([found for row in dead if (found := await self._dead(row)) is not None]),
         )
 
-    async def end(self, name: str, claim: Claim, keys: Sequence[str] = (), arguments: Sequence[Word] = ()) -> bool:
-        """End a run by the script `name`: nobody here works for the lane any more, whatever Redis says or does not
-        say."""
+    def commit(self, claim: Claim, handled: int, replies: Sequence[Reply], met: Sequence[bytes]) -> Awaitable[int]:
+        """Gather the commits of this turn of the event loop into one call; return the verdict on this one."""
+        said = [(reply.address.channel, digest(reply.id), bounded(reply)) for reply in replies]
+        found = self.shard.met_arguments(claim.key, met)
+        worker, verdict = claim.lease.worker, asyncio.get_running_loop().create_future()
+        commits = self._gathering.get(worker)
+        if commits is None or len(commits.verdicts) == COMMIT_LANES_MAX:
+            commits = self._gathering[worker] = _Commits()
+            self._background.start(self._send(worker, commits), name="bus-commits")
+        commits.lanes += (lane_handle(claim.key), claim.lease.fence, handled, len(said), len(found))
+        for words in said:
+            commits.streams.append(self.shard.keys.outbound(words[0]))
+            commits.words += words
+        commits.words += found
+        commits.verdicts.append(verdict)
+        return verdict
+
+    def run(self, name: str, claim: Claim, *arguments: Word) -> Awaitable[Any]:
+        """Run a script about a run; it is told the lane, and by which right."""
+        lease = claim.lease
+        return self.shard.run_script(name, (), (lane_handle(claim.key), lease.worker, lease.fence, *arguments))
+
+    async def end(self, claim: Claim, verdict: Awaitable[Any]) -> bool:
+        """End a run by what gives this verdict: nobody here works for the lane any more, whatever Redis says or does
+        not say."""
         try:
-            return bool(await self.shard.run_script(name, keys, (*_proof(claim), *arguments)))
+            return bool(await verdict)
         except BaseException:
             self._unsettled.append(claim)
             raise
@@ -231,8 +271,26 @@ class _ShardLanes:
 
     async def wait(self, claim: Claim, delay_s: float, *, is_failure: bool, error: str) -> bool:
         """Give the lane back to wait, in order."""
-        arguments = (int(delay_s * 1000), int(is_failure), error[:ERROR_CHARS_MAX])
-        return await self.end("retry_later", claim, (), arguments)
+        delay_ms, reason = int(delay_s * 1000), error[:ERROR_CHARS_MAX]
+        return await self.end(claim, self.run("retry_later", claim, delay_ms, int(is_failure), reason))
+
+    async def _send(self, worker: str, commits: _Commits) -> None:
+        """Send the commits that have gathered, and give each its verdict."""
+        if self._gathering.get(worker) is commits:
+            del self._gathering[worker]
+        keys = self.shard.keys
+        arguments = (keys.published(""), worker, len(commits.verdicts), *commits.lanes, *commits.words)
+        try:
+            verdicts = await self.shard.run_script("commit", (keys.outbound_channels, *commits.streams), arguments)
+        except (BusError, ConfigError) as error:
+            verdicts = [error] * len(commits.verdicts)
+        for waiting, verdict in zip(commits.verdicts, verdicts, strict=True):
+            if waiting.done():  # its caller was cancelled
+                continue
+            if isinstance(verdict, int):
+                waiting.set_result(verdict)
+            else:
+                waiting.set_exception(verdict)
 
     async def _dead(self, row: Sequence[bytes]) -> DeadMessage | None:
         """Read a dead message whose author must be told, None if no author can be read."""
@@ -244,30 +302,21 @@ class _ShardLanes:
         self.dead_entries[message.id] = entry
         return DeadMessage(entry.decode(), message)
 
-    async def _readable(self, worker: str, row: Sequence[Any], access: ShownAccess) -> Claim | None:
-        """Return the claim up to the first message that we cannot read, or None if that is the first of all: then the
-        lane waits, as after a failed run, or for a worker of the newer release that wrote the message."""
-        handle, fence, attempts, stopped, rows, met = row
-        key, lease = SessionKey.parse(handle.decode().partition(HANDLE_SEPARATOR)[0]), Lease(worker, fence)
-        envelopes = [row[_ARRIVAL_DIGITS:] for row in rows]
-        claim = Claim(key, lease, attempts, (), is_stopped=stopped > 0, access=access, met=tuple(met))
-        if not all(envelopes):  # withdrawn before we heard of the claim
-            await self.end("restart", claim)
-            return None
-        messages, error = _readable_head(envelopes)
-        if error is None or messages:
-            return replace(claim, messages=messages)
-        if isinstance(error, NewerEnvelope):
+    async def _leave(self, claim: Claim, error: BadEnvelope | None) -> None:
+        """Give back a lane whose first message was withdrawn before we heard of the claim, or cannot be read: then it
+        waits, as after a failed run, or for a worker of the newer release that wrote the message."""
+        if error is None:
+            await self.end(claim, self.run("restart", claim))
+        elif isinstance(error, NewerEnvelope):
             await self.wait(claim, NEWER_DELAY_S, is_failure=False, error=str(error))
         else:
-            delay_s = RETRY_DELAYS_S[min(attempts, len(RETRY_DELAYS_S) - 1)]
+            delay_s = RETRY_DELAYS_S[min(claim.attempts, len(RETRY_DELAYS_S) - 1)]
             await self.wait(claim, delay_s, is_failure=True, error=str(error))
-        return None
 
     async def _settle(self, worker: str) -> None:
         """Settle runs whose end Redis did not answer: if it did not arrive, the lane is still ours and goes back."""
         for claim in [claim for claim in self._unsettled if claim.lease.worker == worker]:
-            await self.shard.run_script("restart", arguments=_proof(claim))
+            await self.run("restart", claim)
             self._unsettled.remove(claim)
 
 
@@ -276,11 +325,11 @@ class Lanes:
 
     def __init__(self, shards: Shards) -> None:
         self._shards = shards
-        self._parts = [_ShardLanes(shard) for shard in shards]
+        self._background = BackgroundTasks()
+        self._parts = [_ShardLanes(shard, self._background) for shard in shards]
         self._wakeups = shards.wakeups(lambda keys: keys.wake)
         self._promising: set[int] = set()  # shards whose token we took
         self._turn = random.randrange(len(shards))
-        self._late = BackgroundTasks()
 
     # --- leases of workers
 
@@ -336,7 +385,7 @@ class Lanes:
             try:
                 return await asyncio.shield(claiming)
             except asyncio.CancelledError:
-                self._late.start(self._hand_back(0, claiming))
+                self._background.start(self._hand_back(0, claiming))
                 raise
         await self._wait_for_token(wait_s)
         hungry = self._in_turn()
@@ -377,13 +426,7 @@ class Lanes:
 
         What was claimed and not handled is ready again, in order, at the tail of the ready list."""
         part = self._part(claim.key)
-        keys = part.shard.keys
-        arguments: list[Word] = [handled, keys.published("")]
-        for reply in replies:
-            arguments += [reply.address.channel, digest(reply.id), bounded(reply)]
-        arguments += part.shard.met_arguments(claim.key, met)
-        streams = (keys.outbound(reply.address.channel) for reply in replies)
-        return await part.end("commit", claim, (keys.outbound_channels, *streams), arguments)
+        return await part.end(claim, part.commit(claim, handled, replies, met))
 
     async def retry_later(self, claim: Claim, *, delay_s: float, error: str) -> bool:
         """Give the lane back after a failed run; it waits `delay_s`, in order. False: fenced."""
@@ -393,7 +436,8 @@ class Lanes:
         """Give the lane back to start at once, without counting a failed run. False: fenced.
 
         It is in front RESTARTS_IN_FRONT_MAX times, then at the tail; without messages it is gone."""
-        return await self._part(claim.key).end("restart", claim)
+        part = self._part(claim.key)
+        return await part.end(claim, part.run("restart", claim))
 
     async def revoke(self, key: SessionKey, fence: int) -> bool:
         """Take the lane from a worker that does not react to a stop; its messages are stopped, and the next claim says
@@ -407,7 +451,7 @@ class Lanes:
         have = part.holdings.messages(lease.worker, lane, lease.fence)
         if have is None or messages_max <= 0:
             return ()
-        rows = await part.shard.run_script("extend", arguments=(*_proof(claim), have, messages_max))
+        rows = await part.run("extend", claim, have, messages_max)
         messages, _ = _readable_head([row[_ARRIVAL_DIGITS:] for row in rows])
         part.holdings.grow(lease.worker, lane, lease.fence, len(messages))
         return messages
@@ -444,8 +488,8 @@ class Lanes:
         await self._shards.of(key).run_script("stop", arguments=(lane_handle(key),))
 
     async def close(self) -> None:
-        """Let claims that are still on their way arrive, and hand them back."""
-        await self._late.settle()
+        """Let commits that are still on their way arrive, and claims, and hand those back."""
+        await self._background.settle()
 
     # --- claims over several shards
 
@@ -470,13 +514,13 @@ class Lanes:
             await asyncio.wait(asking.values(), timeout=SHARD_PATIENCE_S)
         except asyncio.CancelledError:
             for number, task in asking.items():
-                self._late.start(self._hand_back(number, task))
+                self._background.start(self._hand_back(number, task))
             raise
         batches: dict[int, ClaimBatch] = {}
         for number, task in asking.items():
             if not task.done():
                 self._shards.outages.note(number)
-                self._late.start(self._hand_back(number, task))
+                self._background.start(self._hand_back(number, task))
             elif (batch := task.result()) is not None:
                 batches[number] = batch
         return batches
@@ -513,14 +557,20 @@ class Lanes:
         try:
             batch = await claiming
             for claim in batch.claims if batch is not None else ():
-                await part.end("restart", claim)
+                await part.end(claim, part.run("restart", claim))
         except BusError:  # the lease ends by itself
             return
 
 
-def _proof(claim: Claim) -> tuple[str, str, int]:
-    """Return the beginning of every script about a run: the lane, and by which right."""
-    return lane_handle(claim.key), claim.lease.worker, claim.lease.fence
+def _read_claim(worker: str, row: Sequence[Any], access: ShownAccess) -> tuple[Claim, BadEnvelope | None]:
+    """Return the claim up to the first message that we cannot read, and what is wrong with that one; without messages
+    if it is the first of all, or if one was withdrawn."""
+    handle, fence, attempts, stopped, rows, met = row
+    key = SessionKey.parse(handle.decode().partition(HANDLE_SEPARATOR)[0])
+    envelopes = [row[_ARRIVAL_DIGITS:] for row in rows]
+    messages, error = _readable_head(envelopes) if all(envelopes) else ((), None)
+    lease = Lease(worker, fence)
+    return Claim(key, lease, attempts, messages, is_stopped=stopped > 0, access=access, met=tuple(met)), error
 
 
 def _readable_head(envelopes: Sequence[bytes]) -> tuple[tuple[InboundMessage, ...], BadEnvelope | None]:

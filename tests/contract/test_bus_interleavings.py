@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import pytest
@@ -19,7 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.keys import Lifetime, kind_of
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import InboundMessage
+from gateway.contracts.messages import InboundMessage, Reply
 from gateway.contracts.ports import Claim, Verdict
 from tests.parts.bus_samples import control, message, reply
 from tests.parts.databases import INSTALLATION
@@ -154,6 +155,22 @@ class Interleavings(RuleBasedStateMachine):
         assert self.runner.run(self.bus.lanes.commit(self.ends(lane), handled=handled, replies=[answer]))
         self.published.append(answer.id)
         self.model.commit(lane, handled)
+
+    @precondition(lambda self: self.model.owned())
+    @rule(data=st.data())
+    def commit_together(self, data: st.DataObject) -> None:
+        """Commits that meet travel in one call: one that is too late, or comes twice, is none, and harms no other."""
+        stale = data.draw(st.lists(st.sampled_from(self.stale), max_size=2)) if self.stale else []
+        late = [(claim, 1) for claim in stale]
+        owned = data.draw(st.permutations(self.model.owned(self.some_worker(data))), label="lanes")
+        ending = [(self.ends(lane), data.draw(st.integers(0, lane.in_work), label="handled")) for lane in owned]
+        commits = [*late, *ending, ending[0]]
+        answers = [reply(self.number(), claim.key) for claim, _ in commits]
+        verdicts = self.runner.run(self.commit_at_once(commits, answers))
+        assert verdicts == [False] * len(late) + [True] * len(ending) + [False]
+        for lane, (_, handled), answer in zip(owned, ending, answers[len(late) :], strict=False):
+            self.published.append(answer.id)
+            self.model.commit(lane, handled)
 
     @precondition(lambda self: self.model.owned())
     @rule(data=st.data())
@@ -318,6 +335,12 @@ class Interleavings(RuleBasedStateMachine):
     def some_owned(self, data: st.DataObject) -> Lane:
         return data.draw(st.sampled_from(self.model.owned()), label="lane")
 
+    def some_worker(self, data: st.DataObject) -> str:
+        """One that owns a lane."""
+        claim = self.some_owned(data).claim
+        assert claim is not None
+        return claim.lease.worker
+
     def some_message(self, data: st.DataObject) -> InboundMessage:
         """One that lies in a lane, or any."""
         lying = [item for lane in self.model.lanes.values() for item in lane.mailbox if item is not None]
@@ -328,6 +351,14 @@ class Interleavings(RuleBasedStateMachine):
         assert lane.claim is not None
         self.stale.append(lane.claim)
         return lane.claim
+
+    async def commit_at_once(self, commits: Sequence[tuple[Claim, int]], answers: Sequence[Reply]) -> list[bool]:
+        """Commit each with its answer, none after another."""
+        calls = [
+            self.bus.lanes.commit(claim, handled=handled, replies=[answer])
+            for (claim, handled), answer in zip(commits, answers, strict=True)
+        ]
+        return await asyncio.gather(*calls)
 
     def put_off_to(self, due_ms: int) -> None:
         """All delayed lanes are due then: time passes when a rule says so, never by itself."""

@@ -12,7 +12,7 @@ from gateway.contracts.errors import BusError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import InboundMessage
 from gateway.contracts.ports import Claim, ClaimBatch, Verdict
-from gateway.limits import ENVELOPE_BYTES_MAX, USER_TURNS_MAX
+from gateway.limits import COMMIT_LANES_MAX, ENVELOPE_BYTES_MAX, REPLY_ENVELOPE_BYTES_MAX, USER_TURNS_MAX
 from tests.parts.bus_samples import ANNA, BORIS, message, reply
 from tests.parts.claiming import claim_now, claim_one, claim_some
 from tests.parts.leases import beat, reap
@@ -177,6 +177,49 @@ async def test_commit_publishes_each_reply_once(bus: RedisBus) -> None:
     assert await bus.lanes.commit(await claim_one(bus), handled=1, replies=[reply(1)])
     pending = await bus.deliveries.replies("telegram", "c1", count=10, wait_s=0)
     assert [item.reply for item in pending] == [reply(1), reply(2)]
+
+
+@pytest.mark.one_shard
+async def test_commits_that_meet_have_a_verdict_and_replies_each(bus: RedisBus) -> None:
+    """More of them than one call takes. One is fenced, one comes twice, one is too long to be sent, and the caller of
+    one is gone before it is."""
+    users = [SessionKey("telegram", str(user)) for user in range(COMMIT_LANES_MAX + 3)]
+    for user in users:
+        await bus.intake.enqueue(message(1, user))
+    claims = await claim_some(bus, lanes=len(users), lanes_max=len(users))
+    fenced, twice, gone, *_ = claims
+    assert await bus.lanes.revoke(fenced.key, fenced.lease.fence)
+    commits = {
+        claim.key: asyncio.ensure_future(
+            bus.lanes.commit(claim, handled=1, replies=[reply(1, claim.key)], met=[str(claim.key).encode()])
+        )
+        for claim in claims
+    }
+    again = asyncio.ensure_future(bus.lanes.commit(twice, handled=1, replies=[reply(2, twice.key)]))
+    await asyncio.sleep(0)
+    too_long = reply(3, twice.key, text="x" * REPLY_ENVELOPE_BYTES_MAX)
+    with pytest.raises(BusError, match="limit"):
+        await bus.lanes.commit(twice, handled=1, replies=[too_long])
+    commits[gone.key].cancel()
+    verdicts = dict(zip(commits, await asyncio.gather(*commits.values(), return_exceptions=True), strict=True))
+    assert isinstance(verdicts.pop(gone.key), asyncio.CancelledError)
+    assert [key for key, verdict in verdicts.items() if verdict is not True] == [fenced.key]
+    assert not await again
+    pending = await bus.deliveries.replies("telegram", "c1", count=2 * len(users), wait_s=0)
+    assert {item.reply.id for item in pending} == {reply(1, key).id for key in users if key != fenced.key}
+    found = [(await bus.lanes.ownership(key, 0)).met for key in users]
+    assert found == [(str(key).encode(),) if key != fenced.key else () for key in users]
+    assert [claim.key for claim in await claim_some(bus)] == [fenced.key]
+
+
+@pytest.mark.one_shard
+async def test_commits_that_meet_are_one_call(bus: RedisBus, raw_redis: Any) -> None:
+    for user in range(10):
+        await bus.intake.enqueue(message(1, SessionKey("telegram", str(user))))
+    claims = await claim_some(bus, lanes=10)
+    raw_redis.config_resetstat()
+    assert all(await asyncio.gather(*(bus.lanes.commit(claim, handled=1) for claim in claims)))
+    assert raw_redis.info("commandstats")["cmdstat_evalsha"]["calls"] == 1
 
 
 async def test_a_fenced_worker_changes_nothing(bus: RedisBus, raw_redis: Any) -> None:

@@ -9,7 +9,7 @@ if not position or position < stopped then
   return 0
 end
 local now = now_ms()
-keep_met(12, now)
+keep_met(12, #ARGV, now)
 -- What is tried again keeps the id of its try: the one it came with is answered, with an apology.
 local named = string.sub(envelope, 1, #identity - 2) .. suffix .. string.sub(envelope, #identity - 1)
 local changed = string.sub(message, 1, 13) .. named

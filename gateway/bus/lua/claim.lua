@@ -63,6 +63,7 @@ end
 
 local last_fence = math.max(tonumber(call('GET', fences) or '0'), now_us() - 1)
 local fence = last_fence
+local owners, leased = {}, {}
 
 local function lease(lane, handle)
   local failures, _, stopped, failure = past_of(lane)
@@ -77,9 +78,11 @@ local function lease(lane, handle)
     return
   end
   fence = fence + 1
-  set_owner(lane, worker, whole(fence), #messages)
-  call('ZADD', worker_lanes .. worker, whole(fence), handle)
   claims[#claims + 1] = { handle, fence, failures, stopped, messages, call('ZRANGE', met .. lane, 0, -1) }
+  owners[#owners + 1] = lane
+  owners[#owners + 1] = written_owner(worker, whole(fence), #messages)
+  leased[#leased + 1] = whole(fence)
+  leased[#leased + 1] = handle
 end
 
 local room = lanes_max
@@ -87,13 +90,17 @@ if turns_max > 0 then
   room = math.min(lanes_max, #claims + turns_max - call('HLEN', own))
 end
 while #claims < room do
-  local handle = call('LPOP', ready)
-  if not handle then
+  local handles = call('LPOP', ready, room - #claims)
+  if not handles then
     break
   end
-  lease(lane_of(handle), handle)
+  for _, handle in ipairs(handles) do
+    lease(lane_of(handle), handle)
+  end
 end
 if fence > last_fence then
+  call('HSET', own, unpack(owners))
+  call('ZADD', worker_lanes .. worker, unpack(leased))
   call('SET', fences, whole(fence))
 end
 

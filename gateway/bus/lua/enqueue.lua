@@ -24,7 +24,7 @@ local function keep()
   if position ~= '' then
     call('HSET', positions, name, position)
   end
-  keep_met(22, now)
+  keep_met(22, #ARGV, now)
 end
 
 if is_known(seen, digest, now) then

@@ -9,5 +9,5 @@ if stopped > 0 or not is_owner(lane, lease_worker, lease_fence) then
   return {}
 end
 local more = call('LRANGE', mailboxes .. lane, have, have + messages_max - 1)
-set_owner(lane, lease_worker, lease_fence, have + #more)
+call('HSET', own, lane, written_owner(lease_worker, lease_fence, have + #more))
 return more

@@ -18,9 +18,12 @@ local function user_of(handle)
   return string.match(handle, '\31(.*)$')
 end
 
--- The owner of a lane: worker, fence, number of messages in work; nil when nobody runs it.
-local function owner_of(lane)
-  local held = call('HGET', own, lane)
+-- What `own` says of a lane, and how that is read: worker, fence, number of messages in work; nil when nobody runs it.
+local function written_owner(worker, fence, count)
+  return worker .. '|' .. fence .. '|' .. whole(count)
+end
+
+local function read_owner(held)
   if not held then
     return nil
   end
@@ -28,8 +31,8 @@ local function owner_of(lane)
   return worker, fence, tonumber(count)
 end
 
-local function set_owner(lane, worker, fence, count)
-  call('HSET', own, lane, worker .. '|' .. fence .. '|' .. whole(count))
+local function owner_of(lane)
+  return read_owner(call('HGET', own, lane))
 end
 
 local function is_owner(lane, lease_worker, lease_fence)
@@ -60,12 +63,12 @@ local function count_failure(lane, failure)
   set_past(lane, failures + 1, restarts, stopped, failure)
 end
 
--- Keeps the hashes of secrets that were found in a lane, the newest MET_SECRETS_MAX. From `first` on the last arguments
+-- Keeps the hashes of secrets that were found in a lane, the newest MET_SECRETS_MAX. The arguments from `first` to `last`
 -- are their key and they; most often there are none.
-local function keep_met(first, now)
-  local met = ARGV[first]
-  if met then
-    for at = first + 1, #ARGV do
+local function keep_met(first, last, now)
+  if first <= last then
+    local met = ARGV[first]
+    for at = first + 1, last do
       call('ZADD', met, now, ARGV[at])
     end
     call('ZREMRANGEBYSCORE', met, '-inf', now - MET_SECRETS_TTL_MS)
@@ -124,13 +127,18 @@ local function vanish(lane, handle)
   free_place(user_of(handle))
 end
 
--- The run of a lane is over, and what was withdrawn during it goes. Answers whether messages are left.
-local function end_run(lane, handle, worker)
-  call('HDEL', own, lane)
-  call('ZREM', worker_lanes .. worker, handle)
+-- Nobody runs these lanes any more.
+local function release(worker, lanes, handles)
+  call('HDEL', own, unpack(lanes))
+  call('ZREM', worker_lanes .. worker, unpack(handles))
+end
+
+-- What was withdrawn during a run goes; it lies among the messages of the run that are left, which are none where
+-- `unhandled` is 0. Answers whether messages are left in the lane.
+local function has_more(lane, handle, unhandled)
   local mailbox = mailboxes .. lane
   local left = call('LLEN', mailbox)
-  local withdrawn = left > 0 and call('LREM', mailbox, 0, WITHDRAWN) or 0
+  local withdrawn = left > 0 and unhandled > 0 and call('LREM', mailbox, 0, WITHDRAWN) or 0
   if withdrawn > 0 then
     call('DECRBY', total, withdrawn)
     local failures, restarts, stopped, failure = past_of(lane)
@@ -141,6 +149,12 @@ local function end_run(lane, handle, worker)
   end
   vanish(lane, handle)
   return false
+end
+
+-- The run of a lane is over, and came to nothing. Answers whether messages are left.
+local function end_run(lane, handle, worker)
+  release(worker, { lane }, { handle })
+  return has_more(lane, handle, 1)
 end
 
 -- After a run: the lane goes to the end, first those of its user, then everybody's.
