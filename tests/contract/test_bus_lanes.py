@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from gateway.bus.bus import RedisBus, open_bus
+from gateway.bus.client import Refused
 from gateway.contracts.errors import BusError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import InboundMessage
@@ -210,6 +211,31 @@ async def test_commits_that_meet_have_a_verdict_and_replies_each(bus: RedisBus) 
     found = [(await bus.lanes.ownership(key, 0)).met for key in users]
     assert found == [(str(key).encode(),) if key != fenced.key else () for key in users]
     assert [claim.key for claim in await claim_some(bus)] == [fenced.key]
+
+
+@pytest.mark.one_shard
+async def test_a_call_that_fails_leaves_every_run_of_its_commits_and_every_reply_to_the_next(
+    bus: RedisBus, raw_redis: Any
+) -> None:
+    keys = {SessionKey("telegram", str(user)) for user in range(5)}
+    for key in keys:
+        await bus.intake.enqueue(message(1, key))
+
+    async def commit_all(claims: list[Claim]) -> list[Any]:
+        commits = [bus.lanes.commit(claim, handled=1, replies=[reply(1, claim.key)]) for claim in claims]
+        return await asyncio.gather(*commits, return_exceptions=True)
+
+    claims = await claim_some(bus, lanes=5)
+    raw_redis.set("{q0}:out:telegram", "no stream")
+    assert [type(verdict) for verdict in await commit_all(claims)] == [Refused] * 5
+    raw_redis.delete("{q0}:out:telegram")
+    again = await claim_some(bus, lanes=5)
+    assert ({claim.key for claim in again}, {claim.attempts for claim in again}) == (keys, {0})
+    assert await commit_all(again) == [True] * 5
+    pending = await bus.deliveries.replies("telegram", "c1", count=100, wait_s=0)
+    assert sorted(item.reply.id for item in pending) == sorted(reply(1, key).id for key in keys)
+    assert await claim_now(bus) == []
+    assert (await bus.operator.figures()).queued == 0
 
 
 @pytest.mark.one_shard

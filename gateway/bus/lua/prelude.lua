@@ -46,9 +46,9 @@ local function publish(news, stream, outbound_channels, channel, published, dige
   if is_known(published, digest, now) then
     return 0
   end
-  remember(published, digest, now)
   call('SADD', outbound_channels, channel)
   call('XADD', stream, '*', 'e', envelope)
+  remember(published, digest, now) -- only now: what a server refused was not published
   ring(news, stream)
   return 1
 end
