@@ -19,8 +19,8 @@ from gateway.contracts.messages import CleanText, InboundMessage, Reply, ReplyKi
 from gateway.contracts.ports import Claim
 from gateway.limits import CLAIM_LANES_MAX, LEASE_TTL_S, TURN_ATTEMPTS_MAX
 from tests.bench.contest import race
-from tests.parts.databases import INSTALLATION
 
+INSTALLATION: Final = "CONTESTANTS1"
 WORKER: Final = "contest"
 PLENTY: Final = 10_000_000
 TEXT: Final = CleanText("x" * 200)
