@@ -34,7 +34,7 @@ from gateway.scrub.words import Announcement, KeywordFamily, family_of, is_annou
 
 IDENTIFIER_REST: Final = re.compile(r"[A-Za-z0-9_-]{0,40}", re.ASCII)
 FENCE: Final = re.compile(r"`{3,}[a-z]{0,12}\Z")
-BULLET: Final = re.compile(r"(?:[-*•|#+]|--|//)\Z|>")
+BULLET: Final = re.compile(r"(?:[-*•|#+]|--|//)\Z|>|[-+](?=<)")
 BLOCK_SCALAR: Final = re.compile(r"[|>][+-]?\d?\Z")
 """`password: |`, the value is below."""
 
@@ -93,6 +93,15 @@ ADDRESS: Final = re.compile(
     r"(?:[\w.+-]{1,40}@[\w-]{1,30}|[A-Za-z][\w-]{0,30})(?:\.[A-Za-z][\w-]{0,30}){1,4}\Z", re.ASCII
 )
 """A host or a mail address: what a secret may be for."""
+
+MEASURE: Final = re.compile(
+    r"\d{1,6}(?:[.,]\d{1,3})? (?:k?m|ft|mi|feet|met(?:er|re|ro)s?|mètres|метр\w*|м|kg|hours?|minutes?|seconds?|days?)\b"
+)
+OPEN_MEASURE: Final = re.compile(r"\d{1,6}(?:[.,]\d{1,3})?(?: \w{0,7})?\Z")
+"""`the pass is 2350 m`, and what may become so."""
+
+TEST_NAME: Final = re.compile(r"(?:Test[A-Z_]|test_)\w+(?:[/.\[]\S*)?")
+"""What passed, in the report of a test (`PASS: test_login`)."""
 
 NEXT_NAME: Final = re.compile(r"[^\W\d_]{2,24}(?=[=:])")
 SCHEME_AND_VALUE: Final = re.compile(r"[A-Za-z-]{3,16} (?:token=)?(?=\S+\Z)")
@@ -515,6 +524,12 @@ class AnnouncedValue(State):
             quoted = self._quoted(text, at, end, is_last=is_last)
             if quoted is not None:
                 return quoted
+        if not (self._quote or is_last) and OPEN_MEASURE.match(text, at, end):
+            return StepResult(at, waits=True)
+        if not self._quote and self._bond < Bond.ASSIGNED and MEASURE.match(text, at, end):
+            return StepResult(at, is_over=True)
+        if self._word.word == "pass" and self._word.is_constant and TEST_NAME.match(text, at, end):
+            return StepResult(at, is_over=True)
         if (name := NEXT_NAME.match(text, at, end)) and is_announcing(name.group().lower()):
             return StepResult(at, is_over=True)
         bare = _BARE_VALUE.match(text, at, unit)

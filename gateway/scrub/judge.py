@@ -58,7 +58,7 @@ _HASH: Final = re.compile(
 
 _ALGORITHM: Final = re.compile(
     r"(?:aes(?:wrap)?|3?des(?:3|-ede3?)?|rsa|ecdsa|ed25519|camellia|aria|sm[234]|x?chacha20|x?salsa20|blowfish|twofish|rc[245]|hmac"
-    r"|pbes[12]|pbewith\w*|[ehpr]s(?:256|384|512))"
+    r"|pbes[12]|pbewith\w*|[ehpr]s(?:256|384|512)|(?:sha\d*|md5|b2|ck)sum|b(?:ase)?(?:32|64)(?:enc|dec|encode|decode)?|gpio_?\d{1,2})"
     r"(?:[-_/+](?:gcm|cbc|ecb|ctr|ccm|cfb|ofb|xts|siv|kw|poly1305|a?\d{2,4}(?:kw|gcm\w*)?|hs\d+|sha\d*|oaep\w*|pkcs\w*|(?:no)?padding"
     r"|with\w*|sha-?\d+\w*|\d+and\w*))*",
     re.IGNORECASE,
@@ -99,15 +99,23 @@ _REFERRING: Final = "@:$%‹›"
 """Around a name these make a reference to something (`:password`)."""
 
 _DIGEST: Final = re.compile(
-    r"(?:[0-9a-f]{40}|(?:[A-Za-z][\w.]*[-/])+(?:[0-9a-f]{8}-(?:[0-9a-f]{4}-){3})?[0-9a-f]{7,64})", re.ASCII
+    r"(?:[0-9a-f]{40}|(?:[A-Za-z][\w.]*[-/:]{1,3})+(?:[0-9a-f]{8}-(?:[0-9a-f]{4}-){3})?[0-9a-f]{7,64}(?:\.[a-z]{2,5})?)",
+    re.ASCII,
 )
 """Behind a mere `key:`, a commit, the key of a cache or of a stored object."""
 
 _NUMBERED: Final = re.compile(r"[a-z]+\d{0,2}(?:-[a-z]+\d{0,2})+-\d{5,12}")
 _HEX: Final = re.compile(r"(?:0x)?[0-9a-fA-F]+")
-_MAIL: Final = re.compile(r"[\w.+-]+@(?:[\w-]+(?:\.[A-Za-z]{2,})+|\d{1,3}(?:\.\d{1,3}){3})")
+_MAIL: Final = re.compile(
+    r"[\w.+-]+@(?:[\w-]+(?:\.[A-Za-z]{2,})+|\d{1,3}(?:\.\d{1,3}){3}"
+    r"|[\w-]+:(?:~[\w./-]*[$#%]?|/[\w./-]*[/$#%][\w./-]*))"
+)
+"""A mail address, a login at a host, and what a shell shows before a command."""
+
 _NAME_AND_VALUE: Final = re.compile(
-    r"-{0,2}([a-z_]{3,40}|[A-Z_]{3,40}|[A-Z]?[a-z]{3,}|[A-Z]?[a-z]+(?:[._A-Z-][a-z]+){1,6})!?==?[^\s=]", re.ASCII
+    r"-{0,2}([a-z_]{3,40}|(?:i[dp]|[mt]s|[nt]o|r[ct])(?==\d)|[A-Z_]{3,40}|[A-Z]?[a-z]{3,}"
+    r"|[A-Z]?[a-z]+(?:[._A-Z-][a-z]+){1,6})!?==?[^\s=]",
+    re.ASCII,
 )
 """Behind a mere mention, something else is assigned (`-Dprefix=…`)."""
 

@@ -151,10 +151,12 @@ _TABLE_LOOK_BACK_CHARS: Final = 124
 _ROWS_MAX: Final = 200
 _MARK: Final = re.compile(
     r"(?:[>+#/*-]{1,2} ?){1,2}|\d{4}-\d\d-\d\d[T ][\d:.,]{8,18}Z?(?: [A-Z]{4,8})?(?: [\w.-]{1,24}:)? "
-    r"|[A-Z][a-z]{2} [ \d]\d [\d:]{8} \S{1,24} \S{1,24}: |[\w-]{1,24} {2,12}\| | {0,6}\d{1,5}(?:\t|  |: )"
+    r"|[A-Z][a-z]{2} [ \d]\d [\d:]{8} \S{1,24} \S{1,24}: |[\w-]{1,24} {2,12}\| "
+    r"|[\w./-]{1,60}\.\w{1,5}[:-]\d{1,6}[:-]| {0,6}\d{1,5}(?:\t|  |: )"
 )
-_NEXT_STRING: Final = re.compile(r"\\{0,3}\", ?\\{0,3}\"")
-"""What stands between two lines that are strings of a list."""
+_STRING_END: Final = '",\n'
+_NEXT_STRING: Final = re.compile(r"(?<=\n\",\n)\s{0,12}\"|\\{0,3}\", ?\\{0,3}\"")
+"""What stands between two lines that are strings of a list, one below the other or not."""
 
 _WRAPPED_END: Final = re.compile(r"\\{0,7}[\"'](?=[\]}),;:<]|\s*\Z)|</|\{(?:code|noformat)\}|\]\]>|\[/[a-z]+\]|`")
 """Where the last line ends of a text that stands in quotes or in marks of its own."""
@@ -311,7 +313,7 @@ class RuledLines(State):
             return found is not None and (bool(self._columns) or "columns" not in rule.line.groupindex)
         assert rule.row is not None, "without one nothing is due below"
         self._rows += 1
-        if text[at - 1] != "\n":
+        if text[at - 1] != "\n" or text.startswith(_STRING_END, at):
             return self._rows < _ROWS_MAX
         at = _behind(self._mark, text, at)
         if rule.head is not None and rule.head.fullmatch(text, at, stop):
@@ -504,7 +506,9 @@ class TableColumn(State):
         row_end = _line_end(text, below, end, _LINE_CHARS_MAX, is_last=is_last)
         if row_end is None:
             return None
-        is_drawn = row_end > below and _RULE_LINE.match(text, below, row_end) is not None
+        is_drawn = text.startswith(_STRING_END, below) or (
+            row_end > below and _RULE_LINE.match(text, below, row_end) is not None
+        )
         cells = heads if is_drawn else self._row(text, below, row_end, between, len(heads))
         heads = heads[-len(cells) :]
         first = _FIRST_HEAD.search(text, *heads[0])  # `"content": "user;password`
@@ -542,7 +546,7 @@ class TableColumn(State):
             return StepResult(at, waits=True)
         self.due_at = None
         is_rule = _RULE_LINE.match(text, at, row_end) is not None and row_end > at
-        is_begun = text[at - 1] != "\n"
+        is_begun = text[at - 1] != "\n" or text.startswith(_STRING_END, at)
         cells = [] if is_rule or is_begun else self._row(text, at, row_end, self._between, self._cells)
         self._rows += 1
         if len(cells) in (0, self._cells) and self._rows <= _ROWS_MAX and row_end - at < _LINE_CHARS_MAX:

@@ -87,14 +87,14 @@ _SPELLING: Final = re.compile(
     r"|(?P<end>\x1b\\)"
     r"|\\{1,4}(?:(?P<mark>[!#$%&()*+,\-./:;<=>?@\[\]^_{|}~])"
     r"|(?:u|U0000|(?P<brace>u\{))(?P<wide>[0-9A-Fa-f]{4}|(?<=\{)[0-9A-Fa-f]{2,6})(?(brace)\})"
-    r"|x(?P<narrow>[0-9A-Fa-f]{2})|(?P<newline>(?<!\b[A-Za-z]:\\)n))"
+    r"|x(?P<narrow>[0-9A-Fa-f]{2})|(?P<newline>(?<!\b[A-Za-z]:\\)(?:r\\{1,4})?n))"
     r"|(?P<octets>%(?:[cC][2-9a-fA-F]|[dD][0-9a-fA-F]|[eE][0-9a-fA-F]%[89abAB][0-9a-fA-F])%[89abAB][0-9a-fA-F])"
     r"|%(?:25){0,3}(?P<percent>[2-7][0-9A-Fa-f]|0[aAdD])"
     r"|&(?:amp;){0,3}(?:\#(?:(?P<decimal>[0-9]{1,7})|[xX](?P<hex>[0-9A-Fa-f]{1,6}));?"
     r"|(?P<entity>[A-Za-z]{2,20};))"
 )
 _UNFINISHED: Final = re.compile(
-    rf"(?:[%&\x1b\x9b\u241b^]|\\{{1,4}})[0-9A-Za-z#%;:<=>?{{}}\[\]_-]{{0,{_LOOK_AHEAD_CHARS}}}\Z"
+    rf"(?:[%&\x1b\x9b\u241b^]|\\{{1,4}}(?:r\\{{1,4}})?)[0-9A-Za-z#%;:<=>?{{}}\[\]_-]{{0,{_LOOK_AHEAD_CHARS}}}\Z"
 )
 
 _AUTHORITY: Final = re.compile(r"://[^\s/?#\"'<>@]*")

@@ -23,9 +23,11 @@ ENDING_CHARS_MAX: Final = 4
 _ENDING: Final = re.compile(f"[а-яё]{{0,{ENDING_CHARS_MAX}}}")
 _HUMP: Final = re.compile(r"[A-ZА-ЯЁ]?[a-zà-öø-ÿа-яё]+|[A-ZА-ЯЁ]+|[\u2e80-\ud7ff]+")
 _MENTIONED: Final = re.compile(
-    r"(?:\[redacted:(?:[a-z0-9]{1,16}-)?|\$\{[a-z0-9_.:]{0,40}|:secretsmanager:[a-z0-9:-]{0,32})\Z"
+    r"(?:\[redacted:(?:[a-z0-9]{1,16}-)?|\$\{[a-z0-9_.:]{0,40}"
+    r"|\{\{-? ?[.$][\w.$]{0,60}|:secretsmanager:[a-z0-9:-]{0,32})\Z"
 )
-"""A placeholder's kind, a reference (`${DB_PASSWORD}`) and the address of a secret announce nothing."""
+"""A placeholder's kind, a reference (`${DB_PASSWORD}`, `{{ .Values.password }}`) and the address of a secret announce
+nothing."""
 
 _PLACEHOLDER_END: Final = "0]"
 """What is read before a word that stands right behind a secret: the end of the placeholder that will be there."""

@@ -92,6 +92,8 @@ def in_json(text: str) -> str:
         lambda text: f'{{"id": 7, "body": "{in_json(text)}", "pinned": false}}',
         lambda text: f'{{"payload":"{in_json(in_json(text))}"}}',
         lambda text: '{"text":["' + '","'.join(f"{line}\\n" for line in text.split("\n")) + '"]}',
+        lambda text: '{"source":["' + '",\n  "'.join(f"{line}\\n" for line in text.split("\n")) + '"]}',
+        lambda text: f'{{"body":"{in_json(text.replace(chr(10), chr(13) + chr(10)))}"}}',
         lambda text: f"see below\n{{noformat}}{text}{{noformat}}",
         lambda text: f"<description><![CDATA[{text}]]></description>",
         lambda text: "\n".join(f"-{line}" for line in text.split("\n")),
@@ -128,6 +130,7 @@ def test_what_is_open_takes_no_line_from_a_rule_and_no_quote_for_an_end(text: st
 @pytest.mark.parametrize(
     "text",
     [
+        "lost the password\nann@srv1:~$ ",
         "CallSid: CA0123456789abcdef0123456789abcdef",
         "SSH_AUTH_SOCK=/tmp/ssh-Xa71bQ9zPq/agent.4711",
         "text=%24pw%20%3D%20Read-Host%20-AsSecureString%20%27Password%27&trigger=1",

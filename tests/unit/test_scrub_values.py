@@ -122,6 +122,15 @@ s.password_validator.validate(value)
 s.token_endpoint_auth_method = "client_secret_basic"
 def test_password_reset_sends_an_email_to_the_user_2():
 password: "AES-256-GCM"
+password: {{ .Values.auth.password | b64enc | quote }}
+printf %s "$DB_PASSWORD" | sha256sum
+INFO auth: login ok user=ann method=password ip=10.177.233.135
+cache miss key=billing:v2:3b25540cdd55deaf ttl=300
+pin: GPIO4
+site_key: 6LcAbC0UAAAAAPqXfQb1W2oG8gVbK3yZpQx7RtNe
+Der Pass ist auf 2350 m
+the pass is 2100 metres high
+--- PASS: TestToken2 (0.00s)
 password: "PBES2-HS256+A128KW"
 password: "RSA/ECB/OAEPWithSHA-256AndMGF1Padding"
 password: "$ANSIBLE_VAULT;1.2;AES256;dev"
