@@ -102,6 +102,7 @@ class LoginPair(State):
     _SEPARATES: Final = re.compile(r"/{1,2}\Z|[|:]\Z|(?:and|и|und|y|et|e)\Z")
     _NAME: Final = re.compile(r"[\w.@+-]{1,40}(?P<separator>[:,]?)\Z")
     _TRAILING: Final = re.compile(r"[.,;:)\]}>*|?`\"']+\Z")
+    _STRING_ENDS: Final = re.compile(r"\\{0,3}\"[,}\]]")
     _WORDS_MAX: Final = 4
 
     def __init__(self, begun_at: int) -> None:
@@ -115,7 +116,11 @@ class LoginPair(State):
         """See `State.step`."""
         while at < end:
             unit = unit_end(text, at, min(end, at + _REACH_CHARS))
-            if at - self._begun_at > _REACH_CHARS or text[at] == "\n" or PLACEHOLDER.match(text, at, unit):
+            if string_end := self._STRING_ENDS.search(text, at, unit):
+                unit = string_end.start()
+            if at in (unit, end) or at - self._begun_at > _REACH_CHARS or text[at] == "\n":
+                break
+            if PLACEHOLDER.match(text, at, unit):
                 break
             if text[at].isspace() or text[at] in "—–：":
                 at += 1

@@ -131,6 +131,8 @@ def test_what_is_open_takes_no_line_from_a_rule_and_no_quote_for_an_end(text: st
     "text",
     [
         "lost the password\nann@srv1:~$ ",
+        '{"id":7,"text":"login as ann at 14:05","likes":3}',
+        '{"text":"credentials saved to ~/.aws/credentials","likes":3}',
         "CallSid: CA0123456789abcdef0123456789abcdef",
         "SSH_AUTH_SOCK=/tmp/ssh-Xa71bQ9zPq/agent.4711",
         "text=%24pw%20%3D%20Read-Host%20-AsSecureString%20%27Password%27&trigger=1",
