@@ -76,9 +76,7 @@ ANOTHER_NAME: Final = re.compile(r"[a-z]{2,}(?:[A-Z][a-z]*)+")
 """`credentialsId`: what is assigned is its value."""
 
 PHRASE: Final = re.compile(r"[a-z]{4,12}(?:-[a-z]{4,12}){2,}\b")
-NUMBER: Final = re.compile(
-    r"(?:(?:[A-Z]-)?(?!(?:19|20)\d\d\b)\d{4,8}|\d\d?(?:-\d\d?){2,3}|\d{3}-\d\d-\d{3})[.,;!)]{0,2}\Z"
-)
+NUMBER: Final = re.compile(r"(?:(?:[A-Z]-)?(?!(?:19|20)\d\d\b)\d{4,8}|\d\d?(?:-\d\d?){2,3})[.,;!)]{0,2}\Z")
 """A PIN or the code of a message, and no year."""
 
 SPEAKER: Final = re.compile(r"[^\W\d_][\w.-]{0,24}:\Z")
@@ -96,14 +94,9 @@ ADDRESS: Final = re.compile(
 )
 """A host or a mail address: what a secret may be for."""
 
-MEASURE: Final = re.compile(
-    r"\d{1,6}(?:[.,]\d{1,3})? (?:k?m|ft|mi|feet|met(?:er|re|ro)s?|mètres|метр\w*|м|kg|hours?|minutes?|seconds?|days?)\b"
-)
-OPEN_MEASURE: Final = re.compile(r"\d{1,6}(?:[.,]\d{1,3})?(?: \w{0,7})?\Z")
-"""`the pass is 2350 m`, and what may become so."""
-
-TEST_NAME: Final = re.compile(r"(?:Test[A-Z_]|test_)\w+(?:[/.\[]\S*)?")
-"""What passed, in the report of a test (`PASS: test_login`)."""
+NO_VALUE: Final = re.compile(r"\d{1,6} (?:k?m|ft|met(?:er|re)s?|м|метр\w*|kg)\b|(?<=PASS: )(?:Test[A-Z_]|test_)\w+")
+OPEN_MEASURE: Final = re.compile(r"\d{1,6}(?: \w{0,7})?\Z")
+"""`the pass is 2350 m`, and what may become so; the name of a test."""
 
 NEXT_NAME: Final = re.compile(r"[^\W\d_]{2,24}(?=[=:])")
 SCHEME_AND_VALUE: Final = re.compile(r"[A-Za-z-]{3,16} (?:token=)?(?=\S+\Z)")
@@ -528,9 +521,7 @@ class AnnouncedValue(State):
                 return quoted
         if not (self._quote or is_last) and OPEN_MEASURE.match(text, at, end):
             return StepResult(at, waits=True)
-        if not self._quote and self._bond < Bond.ASSIGNED and MEASURE.match(text, at, end):
-            return StepResult(at, is_over=True)
-        if self._word.word == "pass" and self._word.is_constant and TEST_NAME.match(text, at, end):
+        if not self._quote and NO_VALUE.match(text, at, end):
             return StepResult(at, is_over=True)
         if (name := NEXT_NAME.match(text, at, end)) and is_announcing(name.group().lower()):
             return StepResult(at, is_over=True)

@@ -99,8 +99,7 @@ _REFERRING: Final = "@:$%‹›"
 """Around a name these make a reference to something (`:password`)."""
 
 _DIGEST: Final = re.compile(
-    r"(?:[0-9a-f]{40}|(?:[A-Za-z][\w.]*[-/:]{1,3})+(?:[0-9a-f]{8}-(?:[0-9a-f]{4}-){3})?[0-9a-f]{7,64}(?:\.[a-z]{2,5})?)",
-    re.ASCII,
+    r"(?:[0-9a-f]{40}|(?:[A-Za-z][\w.]*[-/:])+(?:[0-9a-f]{8}-(?:[0-9a-f]{4}-){3})?[0-9a-f]{7,64})", re.ASCII
 )
 """Behind a mere `key:`, a commit, the key of a cache or of a stored object."""
 
@@ -110,8 +109,6 @@ _MAIL: Final = re.compile(
     r"[\w.+-]+@(?:[\w-]+(?:\.[A-Za-z]{2,})+|\d{1,3}(?:\.\d{1,3}){3}"
     r"|[\w-]+:(?:~[\w./-]*[$#%]?|/[\w./-]*[/$#%][\w./-]*))"
 )
-"""A mail address, a login at a host, and what a shell shows before a command."""
-
 _NAME_AND_VALUE: Final = re.compile(
     r"-{0,2}([a-z_]{3,40}|(?:i[dp]|[mt]s|[nt]o|r[ct])(?==\d)|[A-Z_]{3,40}|[A-Z]?[a-z]{3,}"
     r"|[A-Z]?[a-z]+(?:[._A-Z-][a-z]+){1,6})!?==?[^\s=]",

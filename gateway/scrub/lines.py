@@ -154,7 +154,6 @@ _MARK: Final = re.compile(
     r"|[A-Z][a-z]{2} [ \d]\d [\d:]{8} \S{1,24} \S{1,24}: |[\w-]{1,24} {2,12}\| "
     r"|[\w./-]{1,60}\.\w{1,5}[:-]\d{1,6}[:-]| {0,6}\d{1,5}(?:\t|  |: )"
 )
-_STRING_END: Final = '",\n'
 _NEXT_STRING: Final = re.compile(r"(?<=\n\",\n)\s{0,12}\"|\\{0,3}\", ?\\{0,3}\"")
 """What stands between two lines that are strings of a list, one below the other or not."""
 
@@ -313,7 +312,7 @@ class RuledLines(State):
             return found is not None and (bool(self._columns) or "columns" not in rule.line.groupindex)
         assert rule.row is not None, "without one nothing is due below"
         self._rows += 1
-        if text[at - 1] != "\n" or text.startswith(_STRING_END, at):
+        if text[at - 1] != "\n" or text.startswith('",\n', at):
             return self._rows < _ROWS_MAX
         at = _behind(self._mark, text, at)
         if rule.head is not None and rule.head.fullmatch(text, at, stop):
@@ -438,7 +437,7 @@ _MAY_END_CELL: Final = re.compile(r"(?=[ \t\r|,;\"'`*])[\"'`*]{0,3}+ ?+(?:[\s|,;
 _HEAD_REST: Final = re.compile(r"(?:[^\W\d]|[-/ \t|,;\"'`*\r])*\n?")
 """What follows on the line of a header; any other character says that this is none."""
 
-_RULE_LINE: Final = re.compile(r"[\s|:=+-]*\Z")
+_RULE_LINE: Final = re.compile(r"(?:[\s|:=+-]*|\",)\Z")
 _AROUND_CELL: Final = " \t\r\"'`*}]"
 _BETWEEN_CELLS: Final = tuple(map(re.compile, (r"\|", r"\t", ";", ",", r"[ \t]{2,}")))
 """Signs that part the cells, those first that are no part of a text."""
@@ -506,9 +505,7 @@ class TableColumn(State):
         row_end = _line_end(text, below, end, _LINE_CHARS_MAX, is_last=is_last)
         if row_end is None:
             return None
-        is_drawn = text.startswith(_STRING_END, below) or (
-            row_end > below and _RULE_LINE.match(text, below, row_end) is not None
-        )
+        is_drawn = row_end > below and _RULE_LINE.match(text, below, row_end) is not None
         cells = heads if is_drawn else self._row(text, below, row_end, between, len(heads))
         heads = heads[-len(cells) :]
         first = _FIRST_HEAD.search(text, *heads[0])  # `"content": "user;password`
@@ -546,7 +543,7 @@ class TableColumn(State):
             return StepResult(at, waits=True)
         self.due_at = None
         is_rule = _RULE_LINE.match(text, at, row_end) is not None and row_end > at
-        is_begun = text[at - 1] != "\n" or text.startswith(_STRING_END, at)
+        is_begun = text[at - 1] != "\n"
         cells = [] if is_rule or is_begun else self._row(text, at, row_end, self._between, self._cells)
         self._rows += 1
         if len(cells) in (0, self._cells) and self._rows <= _ROWS_MAX and row_end - at < _LINE_CHARS_MAX:

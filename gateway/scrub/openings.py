@@ -102,7 +102,7 @@ class LoginPair(State):
     _SEPARATES: Final = re.compile(r"/{1,2}\Z|[|:]\Z|(?:and|и|und|y|et|e)\Z")
     _NAME: Final = re.compile(r"[\w.@+-]{1,40}(?P<separator>[:,]?)\Z")
     _TRAILING: Final = re.compile(r"[.,;:)\]}>*|?`\"']+\Z")
-    _STRING_ENDS: Final = re.compile(r"\\{0,3}\"[,}\]]")
+    _ENDS: Final = re.compile(r"\n|\\{0,3}\"[,}\]]")
     _WORDS_MAX: Final = 4
 
     def __init__(self, begun_at: int) -> None:
@@ -116,12 +116,11 @@ class LoginPair(State):
         """See `State.step`."""
         while at < end:
             unit = unit_end(text, at, min(end, at + _REACH_CHARS))
-            if string_end := self._STRING_ENDS.search(text, at, unit):
+            is_far = at - self._begun_at > _REACH_CHARS
+            if is_far or self._ENDS.match(text, at, unit) or PLACEHOLDER.match(text, at, unit):
+                break
+            if string_end := self._ENDS.search(text, at + 1, unit):
                 unit = string_end.start()
-            if at in (unit, end) or at - self._begun_at > _REACH_CHARS or text[at] == "\n":
-                break
-            if PLACEHOLDER.match(text, at, unit):
-                break
             if text[at].isspace() or text[at] in "—–：":
                 at += 1
                 continue

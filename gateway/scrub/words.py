@@ -26,8 +26,7 @@ _MENTIONED: Final = re.compile(
     r"(?:\[redacted:(?:[a-z0-9]{1,16}-)?|\$\{[a-z0-9_.:]{0,40}"
     r"|\{\{-? ?[.$][\w.$]{0,60}|:secretsmanager:[a-z0-9:-]{0,32})\Z"
 )
-"""A placeholder's kind, a reference (`${DB_PASSWORD}`, `{{ .Values.password }}`) and the address of a secret announce
-nothing."""
+"""A placeholder's kind, a reference (`${DB_PASSWORD}`) and the address of a secret announce nothing."""
 
 _PLACEHOLDER_END: Final = "0]"
 """What is read before a word that stands right behind a secret: the end of the placeholder that will be there."""
