@@ -76,7 +76,7 @@ ANOTHER_NAME: Final = re.compile(r"[a-z]{2,}(?:[A-Z][a-z]*)+")
 """`credentialsId`: what is assigned is its value."""
 
 PHRASE: Final = re.compile(r"[a-z]{4,12}(?:-[a-z]{4,12}){2,}\b")
-NUMBER: Final = re.compile(r"(?:(?:[A-Z]-)?(?!(?:19|20)\d\d\b)\d{4,8}|\d\d?(?:-\d\d?){2,3})[.,;!)]{0,2}\Z")
+NUMBER: Final = re.compile(r"(?:(?:[A-Z]-)?(?!(?:19|20)\d\d\b)\d{4,8}[A-F*#]?|\d\d?(?:-\d\d?){2,3})[.,;!)]{0,2}\Z")
 """A PIN or the code of a message, and no year."""
 
 SPEAKER: Final = re.compile(r"[^\W\d_][\w.-]{0,24}:\Z")

@@ -44,7 +44,7 @@ _CALL: Final = re.compile(
     re.ASCII,
 )
 _NUMBERED_MEMBER: Final = re.compile(
-    r"\.\d{2,}\Z|\d\D+\d.*\d\Z|\A[a-z]{3,}\.(?!(?:sha|utf|base|u?int|float|md|aes|[ehpr]s|ed|key|conv|step|test)\d)[a-z]{3,12}\d{2,4}\Z",
+    r"\.\d{2,}!?\Z|\d\D+\d.*\d\Z|\A[a-z]{3,}\.(?!(?:sha|utf|base|u?int|float|md|aes|[ehpr]s|ed|key|conv|step|test)\d)[a-z]{3,12}\d{2,4}\Z",
     re.ASCII,
 )
 """No member is called so: `berlin.2302`, `h4rb0r.88`, `berlin.harbor88`."""
@@ -129,6 +129,11 @@ _WORD_AND_NUMBER: Final = re.compile(r"[^\W\d_]+[-_.]?\d{1,4}")
 _PHRASE: Final = re.compile(r"[A-Za-z]{2,12}(?:[-_.][A-Za-z0-9]{1,12}){2,9}", re.ASCII)
 _WORDS: Final = re.compile(r"[a-z]{3,12}(?:-[a-z]{3,12}){3,9}", re.ASCII)
 """Four words with dashes: a phrase that somebody drew, behind `JWT_SECRET=`."""
+
+_WORDS_AND_YEAR: Final = re.compile(
+    r"(?:[a-z]{5,}\d{4}|(?:[A-Z][a-z]{2,}){2,}\d{2,4}|[A-Z][a-z]{7,}(?!19|20)\d{3,4}|(?P<letters>[A-Za-z]{6,})\d{1,4})[!*_.?#]?"
+)
+"""`kitsune1967`, `JasmineZephyr70`: what people put together where they must have a digit."""
 
 _FULL_SIZE_CHARS: Final = 32
 _FULL_SIZE_DISTINCT: Final = 10
@@ -217,6 +222,17 @@ def is_pass_phrase(value: str) -> bool:
         and not any(word.lower() in vocabulary().sentence or is_announcing(word.lower()) for word in words)
         and not any(word[0].isupper() for word in words[1:])
     )
+
+
+def is_shaped(value: str) -> bool:
+    """Tell whether a piece of a sentence is a password by its looks, or the number of a lock."""
+    if not any(map(str.isalpha, value)):
+        return not _DATE.fullmatch(value) or value.replace("-", "").isdigit()
+    if is_reference(value) or is_announcing(value.lower()):
+        return False
+    words = _WORDS_AND_YEAR.fullmatch(value)
+    is_put_together = words is not None and not (words["letters"] and _is_regular(words["letters"]))
+    return is_put_together or is_secret(value, KeywordFamily.PERSONAL, Bond.LOOSE, is_quoted=False)
 
 
 def _is_stand_in(value: str, *, is_quoted: bool) -> bool:

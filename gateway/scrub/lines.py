@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gateway.scrub.announced import AnnouncedValue
-from gateway.scrub.judge import Bond, is_pass_phrase, is_secret
+from gateway.scrub.judge import Bond, is_pass_phrase, is_secret, is_shaped
 from gateway.scrub.known import PLACEHOLDER
 from gateway.scrub.rules import CHECKS, Check, SecretSpan
 from gateway.scrub.states import State, StepResult
@@ -182,6 +182,7 @@ _CHECKS: Final[Mapping[str, Check]] = {
     **CHECKS,
     "mnemonic": is_mnemonic,
     "chosen": chosen,
+    "shaped": is_shaped,
     "pass_phrase": is_pass_phrase,
     "words_in_base64": words_in_base64,
 }

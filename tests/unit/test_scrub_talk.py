@@ -311,6 +311,21 @@ log in as root@10.0.0.1
 "password": ""
 "password": "********"
 Passwords: 3, Users: 12
+the alarm is set for 6:30, wake up at 0700.
+the router is AVM / FritzBox7590
+Netflix is on Roku4K and AppleTV4K, both fine
+we changed it to utf8mb4_0900_ai_ci for the login table
+open it with Excel2016, not LibreOffice7
+the passphrase failed, if that fails see #12345
+root on web1 - v2.3.1-rc4 installed
+jetzt Windows11 und kein Passwort
+GPIO: pin 1234 is not there
+the card 4111 2222 3333 4444 is a sample
+my account moved to Hetzner2-fsn1, login works
+code secret: 3 lines of code, 1200 words
+suitcase: weight 2300, size L
+account (ID, 4823AB77) was closed
+use the app password that will work with mail
 """
 IDENTIFIERS = """
 the key fingerprint is SHA256:<base62:43>

@@ -340,6 +340,37 @@ API klíč je {k}
 erişim belirteci: {k}
 tokennya {k}
 """
+IN_SENTENCES = """
+the excel sheet is protected, unprotect with {p}
+I log into the portal with {p} - can you check?
+The PDF is locked; open it using {p}
+the wifi is HomeNet_97E2 / {p}
+netflix is ann@example.org and {p}, use the second profile
+the Synology takes ann72 and {p}, port 5001
+Moodle teacher account (ann, {p}) is shared
+the printer's admin page wants admin / {p}
+I'm logging in as ann.kim with {p}, still rejected
+IT reset my Windows account to {p}, I change it on Monday
+try {p} as the password, and if that fails {p}
+it asked for a password and I typed {p}
+my security word is {p}, they ask for it
+Kannst du dich als admin mit {p} einloggen?
+рут на 10.0.0.7 — {p}, порт 2222
+сменил, теперь {p}, старый пароль не работает
+пароль поменял, новый {p}
+ルーターの管理画面は admin / {p} で入れます
+رمز وای‌فای {p} است
+The safe opens with {n}, then left
+disarm the alarm: type {n} and press OFF
+калитка открывается кодом {n}, потом решётка
+сейф открывается комбинацией {n}
+снять с охраны: {n} и решётка
+金庫の番号は{n}、右に回して
+TAN für die Überweisung: {n}
+Den Schlüsseltresor öffnet man mit der {n}
+online banking: customer no 8071, PIN {n}
+senha do cartão {n}, a do app é {n}
+"""
 ANSWERS = (
     "what's the wifi password?\n{p}",
     "whats the root pw on pluto01\nBob: {p}",
@@ -404,6 +435,7 @@ def told(text: str) -> str:
             CHAT,
             CODES,
             OF_MORE_LANGUAGES,
+            IN_SENTENCES,
         ),
         *LINES,
         *TABLES,
@@ -421,7 +453,8 @@ def test_a_named_value_goes_and_its_surroundings_stay(form: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "form", [*rows(ENGLISH, VALUE_FIRST, RUSSIAN, CHINESE, OTHERS, CODES, OF_MORE_LANGUAGES), *TABLES, *ANSWERS]
+    "form",
+    [*rows(ENGLISH, VALUE_FIRST, RUSSIAN, CHINESE, OTHERS, CODES, OF_MORE_LANGUAGES, IN_SENTENCES), *TABLES, *ANSWERS],
 )
 def test_a_stream_of_single_characters_says_what_the_whole_says(form: str) -> None:
     text = form.replace("{p}", PASSWORDS[0]).replace("{k}", KEYS[0]).replace("{n}", "482913")
