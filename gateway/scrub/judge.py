@@ -131,7 +131,7 @@ _WORDS: Final = re.compile(r"[a-z]{3,12}(?:-[a-z]{3,12}){3,9}", re.ASCII)
 """Four words with dashes: a phrase that somebody drew, behind `JWT_SECRET=`."""
 
 _WORDS_AND_YEAR: Final = re.compile(
-    r"(?:[a-z]{5,}\d{4}|(?:[A-Z][a-z]{2,}){2,}\d{2,4}|[A-Z][a-z]{7,}(?!19|20)\d{3,4}|(?P<letters>[A-Za-z]{6,})\d{1,4})[!*_.?#]?"
+    r"(?:[a-z]{5,}(?:(?:19|20)\d\d|1234)|(?:[A-Z][a-z]{2,}){2,}\d\d|[A-Z][a-z]{7,}(?!19|20)\d{3,4}|(?P<letters>[A-Za-z]{6,})\d{1,4})[!*_.?#]?"
 )
 """`kitsune1967`, `JasmineZephyr70`: what people put together where they must have a digit."""
 
@@ -230,9 +230,12 @@ def is_shaped(value: str) -> bool:
         return not _DATE.fullmatch(value) or value.replace("-", "").isdigit()
     if is_reference(value) or is_announcing(value.lower()):
         return False
+    return is_secret(value, KeywordFamily.PERSONAL, Bond.LOOSE, is_quoted=False)
+
+
+def _is_put_together(value: str) -> bool:
     words = _WORDS_AND_YEAR.fullmatch(value)
-    is_put_together = words is not None and not (words["letters"] and _is_regular(words["letters"]))
-    return is_put_together or is_secret(value, KeywordFamily.PERSONAL, Bond.LOOSE, is_quoted=False)
+    return words is not None and not (words["letters"] and _is_regular(words["letters"]))
 
 
 def _is_stand_in(value: str, *, is_quoted: bool) -> bool:
@@ -293,7 +296,8 @@ def _is_personal(value: str, bond: Bond, *, is_quoted: bool) -> bool:
         is_name = not is_quoted and _is_name(value) and announces_more(value)
         return not is_name and _is_plain_word_secret(value, bond, is_quoted=is_quoted)
     if bond == Bond.LOOSE:
-        return _classes(value) >= 3 and not _WORD_AND_NUMBER.fullmatch(value) and _has_mark(value)
+        is_mixed = _classes(value) >= 3 and not _WORD_AND_NUMBER.fullmatch(value) and _has_mark(value)
+        return is_mixed or _is_put_together(value)
     if bond == Bond.ASSIGNED:
         return is_quoted or any(char.isdigit() for char in value) or not (_SPELLED.fullmatch(value) and is_wordy(value))
     if not _has_mark(value):

@@ -324,6 +324,9 @@ the card 4111 2222 3333 4444 is a sample
 my account moved to Hetzner2-fsn1, login works
 code secret: 3 lines of code, 1200 words
 suitcase: weight 2300, size L
+contact ann@example.org with Ticket12345
+the password page of JavaScript2015 is old
+le code d'article 48291 est en stock
 account (ID, 4823AB77) was closed
 use the app password that will work with mail
 """

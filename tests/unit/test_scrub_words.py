@@ -370,6 +370,9 @@ TAN für die Überweisung: {n}
 Den Schlüsseltresor öffnet man mit der {n}
 online banking: customer no 8071, PIN {n}
 senha do cartão {n}, a do app é {n}
+hulu login: ann@example.org and {p}
+il codice dell'allarme è {n}
+le code d'entrée {n}
 """
 ANSWERS = (
     "what's the wifi password?\n{p}",
