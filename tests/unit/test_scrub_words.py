@@ -478,3 +478,9 @@ def test_the_work_grows_with_the_text(piece: str) -> None:
     small, large = attempts(20_000), attempts(40_000)
     assert large <= 40_000
     assert large <= 2.5 * small + 50
+
+
+@pytest.mark.parametrize("form", rows(CODES, IN_SENTENCES))
+def test_the_digits_of_a_placeholder_are_no_code(form: str) -> None:
+    scrubbed = form.replace("{p}", "[redacted:named#172228]").replace("{n}", "[redacted:named#482199]")
+    assert SCRUBBER.scrub(scrubbed) == scrubbed
