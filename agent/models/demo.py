@@ -156,8 +156,7 @@ class ScriptedClient:
         pieces = [script.text[at : at + size] for at in range(0, len(script.text), size)]
         for piece in pieces:
             await asyncio.sleep(slow_s / len(pieces))
-            if slow_s:
-                self._check_cable()
+            self._check_cable()
             yield requests.TextDelta(piece)
         prompt = requests.request_chars(request.system, request.messages) // 4
         yield requests.ModelAnswer(

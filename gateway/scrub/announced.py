@@ -560,7 +560,7 @@ class AnnouncedValue(State):
             stop = self._before_next(text, at, stop)
             if stop == at or not self._is_cut(text[at : min(stop, at + _JUDGED_CHARS)], is_quoted=is_quoted):
                 return StepResult(at, is_over=True)
-        is_row = self._is_below and text.count(",", at, stop) > 1
+        is_row = self._is_below and text[at:stop].count(",") > 1
         is_count = self._bond is Bond.ADJACENT and text[at:stop].isdigit() and text[self._begun_at - 1] in _OF_MANY
         if is_row or is_count or self._repeats_its_name(text, at, stop):
             return StepResult(at, is_over=True)

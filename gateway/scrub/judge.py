@@ -92,6 +92,9 @@ _FINGERPRINT: Final = re.compile(r"(?:\w{2,12}:)?(?:[0-9A-Fa-f]{2}:){7,63}[0-9A-
 _NUMBERED_THING: Final = re.compile(r"(?!SK)[A-Z]{2}[0-9a-f]{32}")
 """What Twilio calls a message, a call, an account."""
 
+_ACCOUNT: Final = re.compile(r"(?:telegram|discord|slack|api):[\w/-]{1,40}", re.ASCII)
+"""A person or a place, as Trivet names them."""
+
 _NIL_CHARS: Final = 2
 """A UUID of one digit and its dashes is nobody's."""
 
@@ -252,7 +255,7 @@ def _is_stand_in(value: str, *, is_quoted: bool) -> bool:
         return True
     if value.startswith(_INTERPOLATED) or _REGEX.search(value):
         return True
-    if _FILE.fullmatch(value) or _SHOUTED_NAME.fullmatch(value):
+    if _FILE.fullmatch(value) or _SHOUTED_NAME.fullmatch(value) or _ACCOUNT.fullmatch(value):
         return True
     return not is_quoted and _is_expression(value)
 

@@ -585,7 +585,7 @@ def _cells_of(text: str, start: int, end: int, between: re.Pattern[str]) -> list
     start, end = _without(" \t\r|", text, start, _without(" \t\r|\"'}]", text, start, end)[1])
     parts: list[tuple[int, int]] = []
     for sign in between.finditer(text, start, end):
-        if text.startswith('"', start) and text.count('"', start, sign.start()) == 1:
+        if text.startswith('"', start) and text[start : sign.start()].count('"') == 1:
             continue  # a comma inside a cell
         parts.append((start, sign.start()))
         start = sign.end()

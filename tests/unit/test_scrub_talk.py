@@ -386,3 +386,9 @@ def test_what_trivet_draws_itself_stays(template: str) -> None:
         for _ in range(60):
             text = template.format(*("".join(rng.choices(READABLE, k=length)) for _ in range(2)))
             assert SCRUBBER.scrub(text) == text
+
+
+@pytest.mark.parametrize("account", ["telegram:1", "discord:80351110224678912", "slack:U024BE7LH", "telegram:/-1001/7"])
+def test_an_account_is_no_code(account: str) -> None:
+    text = f"This is the code of **Ann** on Telegram: `{account}`. `/link join {account}` joins them."
+    assert SCRUBBER.scrub(text) == text
