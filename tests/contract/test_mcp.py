@@ -36,6 +36,7 @@ from tests.parts.waiting import until
 
 ROOT = Path(__file__).parents[2]
 COMMAND = (sys.executable, "-m", "tests.parts.mcp_server")
+COMES_BACK_S = 30.0
 STDIO = McpServer(
     "local",
     COMMAND,
@@ -203,8 +204,9 @@ async def test_a_server_over_http_that_comes_back_is_used_again() -> None:
         async with offered(remote) as tools:
             assert (await run(tools, "mcp_far_fail", kind="death")).is_error
             async with over_http(port):
-                results = [await run(tools, "mcp_far_add", a=2, b=3) for _ in range(2)]
-                assert not results[-1].is_error, results[-1].text
+                async with asyncio.timeout(COMES_BACK_S):  # a busy machine may take two tries more than an idle one
+                    while (await run(tools, "mcp_far_add", a=2, b=3)).is_error:
+                        pass
 
 
 async def test_a_server_from_the_package_registry_is_understood(tmp_path: Path) -> None:
