@@ -31,11 +31,11 @@ from gateway.scrub.known import (
 from gateway.scrub.known import RULE as KNOWN
 from gateway.scrub.lines import LineRule, ListedRun, RuledLines, TableColumn, open_anchor
 from gateway.scrub.lookahead import Lookahead, LookaheadScanner
-from gateway.scrub.openings import CommandLine, GluedWord, LoginPair, opened_by
+from gateway.scrub.openings import GluedWord, opened_by
 from gateway.scrub.own_rules import OWN, OwnRuleReader, OwnRules
 from gateway.scrub.raw_text import decoded
 from gateway.scrub.rules import SecretSpan
-from gateway.scrub.states import Candidate, KeyBlock, NearVendor, State, ValueBeforeKeyword
+from gateway.scrub.states import Candidate, KeyBlock, State, ValueBeforeKeyword
 from gateway.scrub.view import CONTEXT_CHARS, RUN_CHARS_MAX, View, closed_until, is_cjk
 from gateway.scrub.words import Announcement, is_announcing, swallowed, vocabulary
 from gateway.scrub.wrapped import WrappedTokens
@@ -68,8 +68,6 @@ _FORGET_CHARS: Final = 4096
 
 _OF_LINES: Final = (RuledLines, TableColumn)
 _UNINTERRUPTED: Final = (KeyBlock, RuledLines)
-_PASSING: Final = (AnnouncedValue, CommandLine, LoginPair, NearVendor)
-"""These look for a value on a line that a rule may know better."""
 
 
 class Overrun(Exception):
@@ -347,8 +345,7 @@ class Machine:
     def _go_on(self, state: State, text: str, end: int, ahead: Lookahead, *, is_last: bool) -> bool:
         """Take one step in what is open. False: it needs more text."""
         self._steps += 1
-        due = self._interrupting(state, text, end, ahead)
-        due_at = due.due_at if due is not None else None
+        due_at = self._interrupts(state, end) if self._due is not None else None
         if type(state) is AnnouncedValue:
             is_form = bool(ahead.spans) and not ahead.spans[-1].rule.startswith((OWN, NAMED))
             state.token_at = ahead.spans[-1].start if is_form else None
@@ -377,28 +374,17 @@ class Machine:
         if step.is_over:
             self._close(state)
             return True
-        if step.cut is None and due_at is not None and due is not None:
-            due.interrupted = state
-            self._at, self._state = due_at, due
-            if due is self._due:
-                self._due = None
-            else:
-                ahead.pass_by(due_at)
-                ahead.openings.pop()
+        if step.cut is None and due_at is not None and self._due is not None:
+            self._due.interrupted = state
+            self._at, self._state, self._due = due_at, self._due, None
             return True
         return step.cut is not None
 
-    def _interrupting(self, state: State, text: str, end: int, ahead: Lookahead) -> RuledLines | TableColumn | None:
-        """Return the rule that is to read its line before the open state does, if there is one."""
+    def _interrupts(self, state: State, end: int) -> int | None:
+        """Return where a rule is due that is to read its line before the open state does; None if there is none."""
         due_at = self._due.due_at if self._due is not None else None
-        if due_at is not None and self._at <= due_at <= end and type(state) not in _UNINTERRUPTED:
-            return self._due
-        for opening in reversed(ahead.openings) if type(state) in _PASSING else ():
-            if opening.at >= min(end, self._at + CONTEXT_CHARS):
-                break
-            if isinstance(opening.what, LineRule) and text[opening.at - 1].isspace():
-                return RuledLines(opening.what, opening.at)
-        return None
+        is_due = due_at is not None and self._at <= due_at <= end and type(state) not in _UNINTERRUPTED
+        return due_at if is_due else None
 
     def _close(self, state: State) -> None:
         """Go on without a state, with the one that it interrupted, or with the lines that are due below it."""
