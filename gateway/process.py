@@ -203,8 +203,8 @@ def load_without(absent: str, module: str) -> None:
 
 
 _GARBAGE_AFTER: Final = 10_000
-"""More objects than before, at which garbage is looked for. After Python's 700 that is a twentieth of an agent's work:
-in the middle of nearly each message, whose objects are all in use."""
+"""More objects than before, at which garbage is looked for. After Python's 700 that is one part in thirty of an
+agent's work: in the middle of nearly each message, whose objects are all in use."""
 
 
 def end_loading() -> None:

@@ -455,7 +455,6 @@ class TableColumn(State):
     due_at: int | None = None
     """Where the next row begins; the machine reads what a row holds beside its secrets."""
     interrupted: State | None = None
-    read_until: None = None
     _between: re.Pattern[str] | None = None
     _mark: str = ""
     _cells: int = 0
