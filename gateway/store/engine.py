@@ -242,6 +242,8 @@ WITH_BOUNDED_TRANSACTIONS: Final = 17  # of PostgreSQL, the first with `transact
 class PostgresDatabase:
     """A database on a server, which is as durable as it is told to be and gathers the commits of many into one sync."""
 
+    has_one_writer: Final = False
+
     def __init__(self, url: URL) -> None:
         """Make a pool of connections; nothing is connected yet."""
         from sqlalchemy import event  # noqa: PLC0415 - only where there is a server

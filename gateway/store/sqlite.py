@@ -509,6 +509,9 @@ class _Readers:
 class SqliteDatabase:
     """One file. Errors of its methods are those of `gateway.contracts.errors`, in one sentence without a text."""
 
+    has_one_writer: Final = True
+    """Whether a transaction sees everything that was written before it commits, by other processes, too."""
+
     def __init__(self, url: URL, *, busy_timeout_s: float) -> None:
         """Keep the URL of the file; nothing is connected yet. `busy_timeout_s` is how long another process's
         transaction is waited for."""

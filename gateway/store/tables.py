@@ -318,7 +318,7 @@ sa.Index("ix_boundaries_due", boundaries.c.key, boundaries.c.created_at_ms, sqli
 spending: Final = sa.Table(
     "spending",
     metadata,
-    column("owner", sa.Text, doc="whose day; empty for the pot that all share", primary_key=True),
+    column("owner", sa.Text, doc="whose day; empty or a number for a part of the pot that all share", primary_key=True),
     column("day", sa.Integer, doc="the UTC day, counted from 1970", primary_key=True),
     column("tokens", sa.BigInteger, doc="tokens settled"),
     column("nano_usd", sa.BigInteger, doc="nanodollars settled"),

@@ -1,21 +1,27 @@
 """The cost of model calls: sums over the usage ledger, and a day against its caps, reserved before each call and
 settled after it.
 
-Each account (an owner, or the pot of all) has one row per day, and that row is the lock: its holder sees every
-reservation that was made before, and nobody makes another meanwhile. So two processes never both take the last of a
-cap. A person with several accounts, now or earlier today, has all their rows in the lock and in the sums. What is
-reserved is a sum over living reservations: one whose worker died counts no more once it has expired, and nobody has to
-give it back.
+Each owner has one row per day, and that row is the lock: its holder sees every reservation that was made before, and
+nobody makes another meanwhile. So two processes never both take the last of a cap. A person with several accounts, now
+or earlier today, has all their rows in the lock and in the sums. What is reserved is a sum over living reservations:
+one whose worker died counts no more once it has expired, and nobody has to give it back.
 
-    reserve   owners' rows ─▶ pot's row ─▶ sums ─▶ the reservation          rows are always locked in this order
-    settle    owner's row ─▶ the reservation goes ─▶ owner's sums ─▶ pot's sums
+The pot of all is no lock: everybody's calls would wait for each other, over the trips of a transaction. On PostgreSQL
+a reservation is committed first and the pot is counted after, with what others have reserved meanwhile: whoever counts
+last sees all. Where that is too much, one after another counts again and gives back, until the rest fits. On SQLite
+writers take turns anyway. What the pot has spent is the sum of its parts, each of them some owners' share.
+
+    reserve   owners' rows ─▶ sums ─▶ the reservation, a part's turns       rows are always locked in this order
+    settle    owner's row ─▶ the reservation goes ─▶ sums of owner and part
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
+from zlib import crc32
 
 import sqlalchemy as sa
 
@@ -35,17 +41,7 @@ from gateway.contracts.budgets import (
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.sessions import UsagePurpose
 from gateway.store.accounts import is_of_person, paying_with
-from gateway.store.engine import (
-    Aggregate,
-    Connection,
-    InsertInto,
-    per_dialect,
-    read,
-    row_of,
-    upsert,
-    write,
-    write_unsynced,
-)
+from gateway.store.engine import Aggregate, Connection, InsertInto, insert_new, per_dialect, read, row_of, upsert, write
 from gateway.store.tables import counted_turns, reservations, spending, usage
 
 _SERVED: Final = sa.and_(usage.c.purpose == UsagePurpose.TURN.value, usage.c.turn_id != "")
@@ -108,12 +104,14 @@ def _sum(row: sa.Row[Any]) -> UsageSum:
     )
 
 
-POT: Final = ""
-"""The account of all together."""
+_POT: Final = ("", *map(str, range(1, 32)))
+"""The accounts of all together, its parts: more of them than transactions are about to commit at a time. The first one
+begins a day with what the usage table knows of it."""
 
 
-def _account(owner: SessionKey | None) -> str:
-    return POT if owner is None else str(owner)
+def _part_of(owner: SessionKey) -> str:
+    """Return the part of the pot that an owner's calls are counted in."""
+    return _POT[crc32(str(owner).encode()) % len(_POT)]
 
 
 # --- one account's day
@@ -133,13 +131,13 @@ _ADD: Final = (
     )
 )
 _FORGET_DAYS: Final = sa.delete(spending).where(
-    spending.c.owner == sa.bindparam("a"), spending.c.day < sa.bindparam("d")
+    spending.c.owner.in_(sa.bindparam("owners")), spending.c.day < sa.bindparam("d")
 )
 _FORGET_RESERVATIONS: Final = sa.delete(reservations).where(
-    reservations.c.owner == sa.bindparam("a"), reservations.c.day < sa.bindparam("d")
+    reservations.c.owner.in_(sa.bindparam("owners")), reservations.c.day < sa.bindparam("d")
 )
 _FORGET_TURNS: Final = sa.delete(counted_turns).where(
-    counted_turns.c.owner == sa.bindparam("a"), counted_turns.c.day < sa.bindparam("d")
+    counted_turns.c.owner.in_(sa.bindparam("owners")), counted_turns.c.day < sa.bindparam("d")
 )
 
 
@@ -159,17 +157,12 @@ def _begin_day(insert: InsertInto) -> sa.Executable:
         sa.func.count(sa.distinct(usage.c.turn_id)).filter(_SERVED),
         sa.literal(""),
     ).where(
-        sa.or_(account == POT, usage.c.owner == account),
+        sa.or_(account == _POT[0], usage.c.owner == account),
         usage.c.created_at_ms >= sa.bindparam("begins_ms"),
         usage.c.created_at_ms < sa.bindparam("ends_ms"),
     )
     statement = insert(spending).from_select([column.name for column in spending.columns], known)
     return statement.on_conflict_do_nothing(index_elements=[spending.c.owner, spending.c.day])
-
-
-def _paying(connection: Connection, account: str, day: int) -> list[str]:
-    """Return the accounts whose sums count for this one."""
-    return [POT] if account == POT else paying_with(connection, account, day)
 
 
 def _locked(connection: Connection, accounts: Sequence[str], day: int) -> Sequence[sa.Row[Any]]:
@@ -181,11 +174,22 @@ def _locked(connection: Connection, accounts: Sequence[str], day: int) -> Sequen
         for account in missing:
             connection.execute(_begin_day(connection), {"a": account, "d": day, **times})
         rows = connection.execute(_LOCK, {"owners": accounts, "d": day}).all()
-        for account in missing:
-            # Yesterday is kept: a call may end, and a turn be taken over, on the day after it began.
-            for statement in (_FORGET_DAYS, _FORGET_RESERVATIONS, _FORGET_TURNS):
-                connection.execute(statement, {"a": account, "d": day - 1})
+        # Yesterday is kept: a call may end, and a turn be taken over, on the day after it began.
+        for statement in (_FORGET_DAYS, _FORGET_RESERVATIONS, _FORGET_TURNS):
+            connection.execute(statement, {"owners": missing, "d": day - 1})
     return rows
+
+
+_put_part: Final = insert_new(spending)
+
+
+def _begin_pot(connection: Connection, day: int) -> None:
+    """Begin a day of the pot, all parts of it, unless another has begun it."""
+    first, *others = _POT
+    _locked(connection, [first], day)
+    empty = {"day": day, "tokens": 0, "nano_usd": 0, "turns": 0, "warned": ""}
+    connection.execute(_put_part(connection), [{"owner": part, **empty} for part in others])
+    connection.execute(_FORGET_DAYS, {"owners": others, "d": day - 1})
 
 
 def _total(rows: Iterable[sa.Row[Any]]) -> Amounts:
@@ -194,47 +198,131 @@ def _total(rows: Iterable[sa.Row[Any]]) -> Amounts:
 
 # --- what is reserved
 _IS_THEIRS: Final = reservations.c.owner.in_(sa.bindparam("owners"))
-_RESERVED: Final = sa.select(
-    sa.func.coalesce(sa.func.sum(reservations.c.tokens), 0).label("tokens"),
-    sa.func.coalesce(sa.func.sum(reservations.c.nano_usd), 0).label("nano_usd"),
-    sa.func.coalesce(sa.func.sum(reservations.c.tokens).filter(_IS_THEIRS), 0).label("own_tokens"),
-    sa.func.coalesce(sa.func.sum(reservations.c.nano_usd).filter(_IS_THEIRS), 0).label("own_nano_usd"),
-).where(
-    reservations.c.day == sa.bindparam("d"),
-    reservations.c.expires_at_ms > sa.bindparam("now_ms"),
-    reservations.c.id != sa.bindparam("but"),
+
+
+def _sum_of(column: sa.ColumnElement[Any], *only: sa.ColumnElement[bool]) -> sa.ColumnElement[Any]:
+    total: sa.ColumnElement[Any] = sa.func.sum(column).filter(*only) if only else sa.func.sum(column)
+    return sa.func.coalesce(total, 0)
+
+
+_HELD: Final = (
+    sa.select(
+        _sum_of(reservations.c.tokens).label("tokens"),
+        _sum_of(reservations.c.nano_usd).label("nano_usd"),
+        _sum_of(reservations.c.tokens, _IS_THEIRS).label("own_tokens"),
+        _sum_of(reservations.c.nano_usd, _IS_THEIRS).label("own_nano_usd"),
+    )
+    .where(
+        reservations.c.day == sa.bindparam("d"),
+        reservations.c.expires_at_ms > sa.bindparam("now_ms"),
+        reservations.c.id != sa.bindparam("but"),
+    )
+    .subquery()
 )
-_RESERVED_BY: Final = _RESERVED.where(_IS_THEIRS)
-_COUNTED: Final = sa.select(counted_turns.c.turn_id).where(counted_turns.c.turn_id == sa.bindparam("t"))
+_SPENT_BY_ALL: Final = (
+    sa.select(
+        _sum_of(spending.c.tokens).label("spent_tokens"),
+        _sum_of(spending.c.nano_usd).label("spent_nano_usd"),
+        _sum_of(spending.c.turns).label("turns"),
+        sa.func.count().label("parts"),
+    )
+    .where(spending.c.owner.in_(_POT), spending.c.day == sa.bindparam("d"))
+    .subquery()
+)
+_IS_COUNTED: Final = sa.exists().where(counted_turns.c.turn_id == sa.bindparam("t")).label("is_counted")
+# One statement: a settlement, which moves an amount from one sum to the other, is seen whole or not at all.
+_AT_ONCE: Final = sa.select(_HELD, _SPENT_BY_ALL, _IS_COUNTED).select_from(_HELD.join(_SPENT_BY_ALL, sa.true()))
 _COUNT: Final = counted_turns.insert()
+_UNCOUNT: Final = sa.delete(counted_turns).where(counted_turns.c.turn_id == sa.bindparam("t"))
 _put: Final = upsert(reservations, "tokens", "nano_usd", "expires_at_ms")
 
 
-def _reserved(
-    connection: Connection, accounts: Sequence[str], day: int, *, now_ms: int, but: str = "", is_for_pot: bool
-) -> tuple[Amounts, Amounts]:
-    """Return what living calls have set aside, without that of reservation `but`: of these accounts, and of all. The
-    latter is only known for the pot."""
-    statement = _RESERVED if is_for_pot else _RESERVED_BY
-    row = connection.execute(statement, {"d": day, "now_ms": now_ms, "but": but, "owners": accounts}).one()
-    return Amounts(int(row.own_tokens), int(row.own_nano_usd)), Amounts(int(row.tokens), int(row.nano_usd))
+@dataclass(frozen=True, slots=True)
+class _Sums:
+    """What counts at one moment: `held` by living calls of some accounts, `taken` from the pot by all (None before its
+    day began), and whether a turn is counted."""
+
+    held: Amounts
+    taken: Amounts | None
+    is_counted: bool
+
+
+def _sums_of(
+    connection: Connection, day: int, *, now_ms: int, owners: Sequence[str] = (), but: str = "", turn_id: str = ""
+) -> _Sums:
+    """Return the sums without reservation `but`."""
+    asked = {"d": day, "now_ms": now_ms, "owners": owners, "but": but, "t": turn_id}
+    row = connection.execute(_AT_ONCE, asked).one()
+    taken = Amounts(int(row.tokens + row.spent_tokens), int(row.nano_usd + row.spent_nano_usd), int(row.turns))
+    held = Amounts(int(row.own_tokens), int(row.own_nano_usd))
+    return _Sums(held, taken if row.parts == len(_POT) else None, bool(row.is_counted))
 
 
 # --- what was spent
 _TAKE_BACK: Final = sa.delete(reservations).where(reservations.c.id == sa.bindparam("r")).returning(reservations.c.id)
 
 
-def _add(connection: Connection, accounts: Sequence[str], day: int, cost: Amounts) -> None:
-    """Add a cost. A pot without a row has no cap today."""
+def _add(connection: Connection, owner: SessionKey, day: int, cost: Amounts) -> None:
+    """Add a cost to the owner and, as the last of a transaction, to the pot. A pot without rows has no cap today."""
     more = {"more_tokens": cost.tokens, "more_nano_usd": cost.nano_usd, "more_turns": cost.turns}
-    connection.execute(_ADD, {"owners": accounts, "d": day, **more})
+    connection.execute(_ADD, {"owners": [str(owner), _part_of(owner)], "d": day, **more})
+
+
+def _reserve(
+    connection: Connection, reservation: Reservation, *, own: Caps, pot: Caps, now_ms: int
+) -> tuple[Amounts, Amounts] | BudgetRefusal:
+    """Return what else counts against the owner's caps by now, and the turn, if it was not counted before."""
+    owner, day = reservation.owner, reservation.day
+    paying = paying_with(connection, str(owner), day)
+    spent = _total(_locked(connection, paying, day))
+    sums = partial(_sums_of, connection, day, now_ms=now_ms, but=reservation.id)
+    now = sums(owners=paying, turn_id=reservation.turn_id)
+    turn = Amounts(turns=int(bool(reservation.turn_id) and not now.is_counted))
+    asked = turn + Amounts(reservation.tokens, reservation.nano_usd)
+    if measure := own.exceeded_by(spent + now.held + asked):
+        return BudgetRefusal(measure, is_everybodys=False)
+    if not pot.are_open:
+        taken = now.taken
+        if taken is None:
+            _begin_pot(connection, day)
+            taken = sums().taken or Amounts()
+        if measure := pot.exceeded_by(taken + asked):
+            return BudgetRefusal(measure, is_everybodys=True)
+    connection.execute(_put(connection), row_of(reservations, reservation))
+    if turn.turns and reservation.begins_turn:
+        connection.execute(_COUNT, {"turn_id": reservation.turn_id, "owner": str(owner), "day": day})
+        _add(connection, owner, day, turn)
+    return spent + now.held, turn
+
+
+def _exceeds_pot(
+    connection: Connection, reservation: Reservation, *, pot: Caps, turn: Amounts, now_ms: int
+) -> Measure | None:
+    """Return the measure of which all together have taken too much, this reservation and its turn included."""
+    taken = _sums_of(connection, reservation.day, now_ms=now_ms).taken or Amounts()
+    return pot.exceeded_by(taken if reservation.begins_turn else taken + turn)
+
+
+def _give_back(
+    connection: Connection, reservation: Reservation, turn: Amounts, exceeded: Callable[[Connection], Measure | None]
+) -> BudgetRefusal | None:
+    """Take a reservation and its turn back if the pot is `exceeded` still, now that nobody else gives back."""
+    _locked(connection, [str(reservation.owner)], reservation.day)  # owners before the pot, as everywhere
+    _locked(connection, _POT[:1], reservation.day)
+    measure = exceeded(connection)
+    if measure is None:
+        return None
+    connection.execute(_TAKE_BACK, {"r": reservation.id})
+    if reservation.begins_turn and turn.turns:
+        connection.execute(_UNCOUNT, {"t": reservation.turn_id})
+        _add(connection, reservation.owner, reservation.day, Amounts(turns=-turn.turns))
+    return BudgetRefusal(measure, is_everybodys=True)
 
 
 def _settle(connection: Connection, reservation: Reservation, cost: Amounts) -> None:
-    owner, day = str(reservation.owner), reservation.day
-    _locked(connection, [owner], day)
+    _locked(connection, [str(reservation.owner)], reservation.day)
     if connection.execute(_TAKE_BACK, {"r": reservation.id}).first():
-        _add(connection, [owner, POT], day, cost)
+        _add(connection, reservation.owner, reservation.day, cost)
 
 
 # --- warnings
@@ -248,31 +336,21 @@ class SpendingStore(Aggregate):
     the caps, unless calls cost more than they had reserved. The first call of a day on which caps are in force
     finds what the usage table already knows of that day."""
 
-    @write_unsynced  # a power cut takes the call along
-    def reserve(
-        self, connection: Connection, reservation: Reservation, *, own: Caps, pot: Caps, now_ms: int
-    ) -> Amounts | BudgetRefusal:
+    async def reserve(self, reservation: Reservation, *, own: Caps, pot: Caps, now_ms: int) -> Amounts | BudgetRefusal:
         """Set the amounts aside, all or nothing; the same id again replaces what it had set aside. Return what else
         counts against the owner's caps by now, with the turn."""
-        day, everybody = reservation.day, [] if pot.are_open else [POT]
-        paying = _paying(connection, str(reservation.owner), day)
-        # Not in one statement: where a day begins, one that holds the pot already would wait for an owner's row.
-        spent = _total(_locked(connection, paying, day))
-        spent_by_all = _total(_locked(connection, everybody, day) if everybody else ())
-        is_new_turn = bool(reservation.turn_id) and not connection.execute(_COUNTED, {"t": reservation.turn_id}).first()
-        asked = Amounts(reservation.tokens, reservation.nano_usd, int(is_new_turn))
-        held, held_by_all = _reserved(
-            connection, paying, day, now_ms=now_ms, but=reservation.id, is_for_pot=bool(everybody)
-        )
-        if measure := own.exceeded_by(spent + held + asked):
-            return BudgetRefusal(measure, is_everybodys=False)
-        if measure := pot.exceeded_by(spent_by_all + held_by_all + asked):
-            return BudgetRefusal(measure, is_everybodys=True)
-        connection.execute(_put(connection), row_of(reservations, reservation))
-        if is_new_turn and reservation.begins_turn:
-            connection.execute(_COUNT, {"turn_id": reservation.turn_id, "owner": str(reservation.owner), "day": day})
-            _add(connection, [str(reservation.owner), *everybody], day, Amounts(turns=1))
-        return spent + held + Amounts(turns=asked.turns)
+        work = partial(_reserve, reservation=reservation, own=own, pot=pot, now_ms=now_ms)
+        found = await self.database.write(work, durable=False)  # a power cut takes the call along
+        if isinstance(found, BudgetRefusal):
+            return found
+        besides, turn = found
+        if not (pot.are_open or self.database.has_one_writer):
+            exceeded = partial(_exceeds_pot, reservation=reservation, pot=pot, turn=turn, now_ms=now_ms)
+            if await self.database.read(exceeded):
+                take_back = partial(_give_back, reservation=reservation, turn=turn, exceeded=exceeded)
+                if refusal := await self.database.write(take_back, durable=False):
+                    return refusal
+        return besides + turn
 
     async def settle(self, reservation: Reservation, cost: Amounts, *, urgent: bool = True) -> None:
         """Settle a call: what it really cost takes the place of its reservation. Again: nothing happens. One that
@@ -284,20 +362,18 @@ class SpendingStore(Aggregate):
     @read
     def spent(self, connection: Connection, owner: SessionKey | None, day: int, *, now_ms: int) -> Amounts | None:
         """Return settled and reserved, of one owner or (None) of all; None where nothing was counted on that day."""
-        account = _account(owner)
-        accounts = _paying(connection, account, day)
+        if owner is None:
+            return _sums_of(connection, day, now_ms=now_ms).taken
+        accounts = paying_with(connection, str(owner), day)
         rows = connection.execute(_OF_DAY, {"owners": accounts, "d": day}).all()
-        if not rows:
-            return None
-        held, held_by_all = _reserved(connection, accounts, day, now_ms=now_ms, is_for_pot=owner is None)
-        return _total(rows) + (held_by_all if owner is None else held)
+        return _total(rows) + _sums_of(connection, day, now_ms=now_ms, owners=accounts).held if rows else None
 
     @write
     def warn_once(
         self, connection: Connection, owner: SessionKey, day: int, *, caps: Caps, percent: int
     ) -> frozenset[Measure]:
         """Return the measures that have come that far, each once."""
-        rows = _locked(connection, _paying(connection, str(owner), day), day)
+        rows = _locked(connection, paying_with(connection, str(owner), day), day)
         told = {row.owner: row.warned.split() for row in rows}
         due = caps.reached_by(_total(rows), percent=percent) - {
             Measure(word) for words in told.values() for word in words
