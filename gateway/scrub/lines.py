@@ -21,10 +21,10 @@ from typing import Any, Final
 from gateway.scrub.announced import AnnouncedValue
 from gateway.scrub.judge import Bond, is_pass_phrase, is_secret, is_shaped
 from gateway.scrub.known import PLACEHOLDER
-from gateway.scrub.rules import CHECKS, Check, SecretSpan
+from gateway.scrub.rules import CHECKS, Check, SecretSpan, expanded, trie_pattern
 from gateway.scrub.states import State, StepResult
 from gateway.scrub.view import flattening, stretches
-from gateway.scrub.words import Announcement, KeywordFamily, backwards, family_of_name
+from gateway.scrub.words import Announcement, KeywordFamily, backwards, family_of_name, vocabulary
 
 # Seed phrases: twelve to twenty-four words of one list of BIP-39, which nobody says in a row by chance.
 #
@@ -380,19 +380,22 @@ def _beginnings() -> tuple[re.Pattern[str], int]:
 def line_rules() -> Mapping[str, LineRule]:
     """Return the rules as shipped by their anchors, which are in lower case. Read once, at the first text."""
     tables = tomllib.loads(Path(__file__).with_name("lines.toml").read_text(encoding="utf-8"))
-    rules = [_rule(rule_id, row) for rule_id, row in tables["line"].items()]
+    parts = {"things": trie_pattern(vocabulary().things)}
+    for name, part in tables["part"].items():
+        parts[name] = expanded(part, parts)
+    rules = [_rule(rule_id, row, parts) for rule_id, row in tables["line"].items()]
     return {anchor: rule for rule in rules for anchor in rule.anchors}
 
 
-def _rule(rule_id: str, row: Mapping[str, Any]) -> LineRule:
+def _rule(rule_id: str, row: Mapping[str, Any], parts: Mapping[str, str]) -> LineRule:
     def pattern(name: str) -> re.Pattern[str] | None:
-        return re.compile(row[name] + (r"\Z" if name == "before" else "")) if name in row else None
+        return re.compile(expanded(row[name], parts) + (r"\Z" if name == "before" else "")) if name in row else None
 
     return LineRule(
         id=rule_id,
         anchors=tuple(row["anchors"]),
         before=pattern("before"),
-        line=re.compile(row["line"]),
+        line=re.compile(expanded(row["line"], parts)),
         each=pattern("each"),
         head=pattern("head"),
         row=pattern("row"),

@@ -347,7 +347,7 @@ _LOOSE_CHARS_MIN: Final = 4
 _LOOSE_WORD_CHARS_MIN: Final = 6
 """Shorter anchors are told from words and from names of constants by their case alone."""
 
-_NAMED_ALPHABET: Final = re.compile(r"\[:(\w+):\]")
+_NAMED: Final = re.compile(r"\[:(\w+):\]")
 _BRACES: Final = re.compile(r"\{([^}]*)\}")
 PRINTABLE: Final = "".join(map(chr, range(33, 127)))
 _COMPLETE_SHARE: Final = 0.75
@@ -645,11 +645,11 @@ def _body_chars(anchors: Sequence[str], examples: Sequence[str]) -> list[int]:
     return [len(token) - head for token, head in zip(drawn, heads, strict=True)]
 
 
-def expanded(pattern: str) -> str:
-    """Write out the alphabets of a pattern (`[:hex:]`). Raises `ValueError` for one that is unknown."""
-    if unknown := set(_NAMED_ALPHABET.findall(pattern)) - ALPHABETS.keys():
-        raise ValueError(f"alphabet {min(unknown)} is unknown: there are {', '.join(ALPHABETS)}")
-    return _NAMED_ALPHABET.sub(lambda name: ALPHABETS[name[1]], pattern)
+def expanded(pattern: str, named: Mapping[str, str] = ALPHABETS) -> str:
+    """Write out the alphabets, or other parts, of a pattern (`[:hex:]`). Raises `ValueError` for one that is unknown."""
+    if unknown := set(_NAMED.findall(pattern)) - named.keys():
+        raise ValueError(f"alphabet {min(unknown)} is unknown: there are {', '.join(named)}")
+    return _NAMED.sub(lambda name: named[name[1]], pattern)
 
 
 @cache

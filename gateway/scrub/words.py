@@ -189,6 +189,7 @@ class Vocabulary:
     facts: frozenset[str]
     """Beside these no random value is a vendor's secret."""
     sentence: frozenset[str]
+    things: frozenset[str]
 
 
 @cache
@@ -246,6 +247,7 @@ def vocabulary() -> Vocabulary:
         stand_ins=values["stand_ins"],
         facts=frozenset(tables["vendors"]["facts"].split()),
         sentence=values["sentence"],
+        things=values["things"],
     )
 
 
