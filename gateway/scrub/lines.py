@@ -226,8 +226,6 @@ class LineRule:
     gap: int
     chars_max: int
     checks: tuple[Check, ...]
-    examples: tuple[str, ...]
-    counter_examples: tuple[str, ...]
 
     def secrets(self, found: re.Match[str]) -> list[SecretSpan]:
         """Return what is to be cut of a matched line: its first named group, or each part of that."""
@@ -402,8 +400,6 @@ def _rule(rule_id: str, row: Mapping[str, Any], parts: Mapping[str, str]) -> Lin
         gap=row.get("gap", 1),
         chars_max=row.get("chars_max", _LINE_CHARS_MAX),
         checks=tuple(_CHECKS[name] for name in row.get("checks", ())),
-        examples=tuple(row["examples"]),
-        counter_examples=tuple(row.get("counter_examples", ())),
     )
 
 

@@ -366,17 +366,7 @@ _IN_A_WORD: Final = re.compile(r"(?<=[A-Za-z0-9])|(?<=[A-Za-z0-9][_-])")
 _ESCAPE_BEFORE: Final = re.compile(r"(?<=\\[nrtbf0])|(?<=%[0-9A-Fa-f][0-9A-Fa-f])|(?<=\\u[0-9a-fA-F]{4})")
 """An escaped newline or an encoded sign before a token ends in a letter, and is no word for all that."""
 
-_SLOT: Final = re.compile(r"<\w+:(\d+)>")
 _ESCAPED: Final = re.compile(r"[nrtbf0]")
-_DRAWN_AS: Final[Mapping[str, str]] = {
-    "dotted": "base64url",
-    "signs": "base64url",
-    "anybase64": "base64url",
-    "anyhex": "hex",
-}
-"""In an example, an alphabet that some tokens end with is drawn without the signs that end a sentence as well."""
-
-
 _ASKS_FOR_THE_END: Final = re.compile(r"\\[ZbB]|\$(?=[)|]|\Z)|\(\?P=|\(\?<?![^)]*(?:\[\^|\\[sSW])")
 """What may hold where a run ends and not where the text goes on behind it; all else holds there as well."""
 _ENDS_BEFORE: Final = re.compile(r"\(\?!\[[^\]^][^\]]*\]\)")
@@ -432,8 +422,6 @@ class SecretRule:
     proofs: tuple[Check, ...]
     checksum_chars: int
     nominal: int
-    examples: tuple[str, ...]
-    counter_examples: tuple[str, ...]
     is_ended: bool = False
     """Does the body ask what follows it?"""
 
@@ -598,7 +586,6 @@ def _rule(rule_id: str, row: Mapping[str, Any]) -> SecretRule:
     left = row.get("left")
     name, _, count = row.get("body", "").partition(":")
     nominal, chars = int(count or 0), f"[{ALPHABETS[name]}]" if name else ""
-    examples = row.get("examples", [f"{anchor}<{_DRAWN_AS.get(name, name)}:{nominal}>" for anchor in anchors])
     return SecretRule(
         id=rule_id,
         anchors=tuple(sorted(anchors, key=len, reverse=True)),
@@ -611,11 +598,9 @@ def _rule(rule_id: str, row: Mapping[str, Any]) -> SecretRule:
         is_glued=bool(left) or bool(row.get("glued", False)),
         checks=tuple(CHECKS[name] for name in checks if name in CHECKS),
         proofs=tuple(PROOFS[name] for name in checks if name not in CHECKS),
-        nominal=max([nominal, *_body_chars(anchors, examples)]) if name else 0,
+        nominal=row.get("longest", nominal),
         checksum_chars=row.get("checksum_chars", 0),
         is_ended=_ENDS_BEFORE.search(expanded(row.get("pattern", ""))) is not None,
-        examples=tuple(examples),
-        counter_examples=tuple(row.get("counter_examples", ())),
     )
 
 
@@ -638,15 +623,8 @@ def _left(text: str) -> Left:
     return Left(re.compile(f"[{ALPHABETS[name]}]*"), int(least), int(most or least))
 
 
-def _body_chars(anchors: Sequence[str], examples: Sequence[str]) -> list[int]:
-    """Measure the examples behind their anchor, the longest that fits: some kinds come in two sizes."""
-    drawn = [_SLOT.sub(lambda slot: int(slot[1]) * "x", example) for example in examples]
-    heads = [max((len(each) for each in anchors if token.startswith(each)), default=len(token)) for token in drawn]
-    return [len(token) - head for token, head in zip(drawn, heads, strict=True)]
-
-
 def expanded(pattern: str, named: Mapping[str, str] = ALPHABETS) -> str:
-    """Write out the alphabets, or other parts, of a pattern (`[:hex:]`). Raises `ValueError` for one that is unknown."""
+    """Write out the alphabets or parts that a pattern names (`[:hex:]`). Raises `ValueError` for an unknown one."""
     if unknown := set(_NAMED.findall(pattern)) - named.keys():
         raise ValueError(f"alphabet {min(unknown)} is unknown: there are {', '.join(named)}")
     return _NAMED.sub(lambda name: named[name[1]], pattern)

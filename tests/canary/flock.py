@@ -11,6 +11,7 @@ from typing import Final
 from gateway.scrub import findings, scrub
 from gateway.scrub.rules import SecretRule, finder, rule_book
 from tests.scrubbing import TOKENS, fill, is_left, positives
+from tests.scrubbing.rows import examples_of
 
 PACK_CHARS_MAX: Final = 1_800
 """A person's message on the platform that takes least (Discord, 2,000), with a word in front."""
@@ -102,7 +103,7 @@ def _seen_of(pack: tuple[Canary, ...]) -> list[Canary]:
 def _of_rule(rule: SecretRule, rng: random.Random) -> Canary:
     text = ""
     for _ in range(_DRAWS_MAX):
-        text = fill(rng.choice(rule.examples), rng)
+        text = fill(rng.choice(examples_of(rule)), rng)
         spans = [text[found.start : found.end] for found in findings(text)]
         drawn = Canary(rule.id, text, tuple(run for span in spans for run in (_RUN.findall(span) or [span])))
         if not is_seen(drawn, scrub(text)):

@@ -11,11 +11,12 @@ import pytest
 from gateway.scrub import Scrubber, findings, scrub
 from gateway.scrub.lines import WORDS_MIN, LineRule, line_rules
 from tests.scrubbing import draw
+from tests.scrubbing.rows import counter_examples_of, examples_of
 
 RULES = sorted({rule.id: rule for rule in line_rules().values()}.values(), key=lambda rule: rule.id)
-EXAMPLES = [pytest.param(rule, text, id=f"{rule.id}: {text[:40]}") for rule in RULES for text in rule.examples]
+EXAMPLES = [pytest.param(rule, text, id=f"{rule.id}: {text[:40]}") for rule in RULES for text in examples_of(rule)]
 COUNTER_EXAMPLES = [
-    pytest.param(rule, text, id=f"{rule.id}: {text[:40]}") for rule in RULES for text in rule.counter_examples
+    pytest.param(rule, text, id=f"{rule.id}: {text[:40]}") for rule in RULES for text in counter_examples_of(rule)
 ]
 PHRASE = "evoke huge pelican fork dentist oven blade convince purse age slush bulk"
 
