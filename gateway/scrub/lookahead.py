@@ -326,7 +326,7 @@ class _Run(NamedTuple):
 class LookaheadScanner:
     """Looks over closed text for a machine."""
 
-    __slots__ = ("_chart", "_hides_examples", "_known", "_rules", "_secret_in", "attempts")
+    __slots__ = ("_chart", "_hides_examples", "_known", "_rules", "_secret_in")
 
     def __init__(
         self, known: KnownValues, secret_in: Callable[[str], str | None] | None, *, hides_examples: bool = False
@@ -334,8 +334,6 @@ class LookaheadScanner:
         """Keep the known values; `secret_in` names the rule that finds a secret in encoded text, None leaves encodings
         alone; `hides_examples` treats the keys of documentation as any other."""
         self._hides_examples = hides_examples
-        self.attempts = 0
-        """How often a rule was tried: the measure of the work."""
         self._rules = rule_book()
         self._known = known
         self._chart = anchor_finder()
@@ -428,7 +426,6 @@ class LookaheadScanner:
         for edges in _edges(stretches(text, start, end, ENCODED, ENCODED_CHARS_MIN), found):
             for left, right in zip(edges[::2], edges[1::2], strict=True):
                 for encoded in encoded_texts(text[left:right]) if right - left >= ENCODED_CHARS_MIN else ():
-                    self.attempts += 1
                     if (rule := secret_in(encoded.text)) is not None:
                         yield SecretSpan(left + encoded.start, left + encoded.end, rule)
 
@@ -460,7 +457,6 @@ class LookaheadScanner:
             # Right behind a token, nothing stands before: so many of them may stand wall to wall.
             behind, gone = (run[at:], at) if found and site == at else (run, 0)
             for rule in self._rules.beginning_with(behind, site - gone, literal):
-                self.attempts += 1
                 span = rule.match(behind, site - gone, at - gone, is_behind=bool(found))
                 if span is None and rule.is_ended:
                     base = max(at, site - CONTEXT_CHARS)
@@ -509,7 +505,6 @@ class LookaheadScanner:
 
     def _reach(self, run: str, site: int, literal: str) -> int:
         """Return how many characters of the run the token has that begins at `site`; -1 if none does."""
-        self.attempts += 1
         behind = run[site : site + _NEXT_CHARS_MAX]
         others = (other.match(behind, 0, 0) for other in self._rules.beginning_with(behind, 0, literal))
         return max((other.end for other in others if other is not None), default=-1)

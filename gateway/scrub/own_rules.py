@@ -149,11 +149,9 @@ class OwnRules:
 class OwnRuleReader:
     """Reads a growing text for one machine, a window at a time; keeps the secrets until they are cut."""
 
-    __slots__ = ("_opens_at", "_read_until", "_sought_until", "_words", "attempts", "rules", "spans")
+    __slots__ = ("_opens_at", "_read_until", "_sought_until", "_words", "rules", "spans")
 
     def __init__(self, rules: OwnRules) -> None:
-        self.attempts = 0
-        """How often a rule was tried on a window: the measure of the work."""
         self.spans: list[SecretSpan] = []
         """What was found, in order, none overlapping another."""
         self.rules = rules
@@ -214,7 +212,6 @@ class OwnRuleReader:
         line = SURROGATE.sub("\ufffd", text[base:stop])
         found: list[SecretSpan] = []
         for rule in self.rules.asked_in(lowered, opens_at, stop):
-            self.attempts += 1
             for start, end in rule.secrets(line):
                 if base + end > opens_at:
                     # What the window has cut goes on as far as its run does.

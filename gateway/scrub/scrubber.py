@@ -74,25 +74,12 @@ class Overrun(Exception):
     """The time budget of one call is spent."""
 
 
-class EncodedTexts:
-    """Finds secrets in what was encoded in a machine's text; encodings inside it are not undone. `inner` makes a
-    machine for such a text; None belongs to one that reads it. The machine itself is not known here, nor to any other
-    of its parts: they would keep each other."""
-
-    __slots__ = ("_inner", "attempts")
-
-    def __init__(self, inner: Callable[[], Machine] | None) -> None:
-        self._inner = inner
-        self.attempts = 0
-
-    def __call__(self, text: str) -> str | None:
-        """Return the rule of the first secret in a text that was encoded."""
-        if self._inner is None:
-            return None
-        machine = self._inner()
-        machine.feed(text, is_last=True)
-        self.attempts += machine.attempts
-        return machine.findings[0].rule if machine.findings else None
+def _rule_in(inner: Callable[[], Machine], encoded: str) -> str | None:
+    """Return the rule of the first secret in a text that was encoded; encodings inside it are not undone. The machine
+    that met it is not known here, nor to any other of its parts: they would keep each other."""
+    machine = inner()
+    machine.feed(encoded, is_last=True)
+    return machine.findings[0].rule if machine.findings else None
 
 
 class Machine:
@@ -111,10 +98,9 @@ class Machine:
         is_inner: bool = False,
     ) -> None:
         self.findings: list[Finding] = []
-        self._steps = 0
         inner = partial(Machine, known, placeholders, budget_s=budget_s, spent_s=spent_s, own=own, is_inner=True)
-        self._encoded = EncodedTexts(None if is_inner else inner)
-        self._lookahead = LookaheadScanner(known, None if is_inner else self._encoded, hides_examples=hides_examples)
+        secret_in = None if is_inner else partial(_rule_in, inner)
+        self._lookahead = LookaheadScanner(known, secret_in, hides_examples=hides_examples)
         self._known = known
         self._placeholders = placeholders
         self._budget_s = budget_s
@@ -126,7 +112,7 @@ class Machine:
         self._ahead: Lookahead | None = None
         self._last_cut_end_raw = -1
         self._token_end = -1
-        self._wrapped = WrappedTokens(self._encoded)
+        self._wrapped = WrappedTokens(secret_in)
         self._own = OwnRuleReader(own) if own is not None else None
         self._lowered = ""
         self._out: list[str] = []
@@ -164,12 +150,6 @@ class Machine:
         clean = "".join(self._out)
         self._out.clear()
         return clean
-
-    @property
-    def attempts(self) -> int:
-        """Count the attempts, each on a bounded piece of text: the measure of the work."""
-        own = self._own.attempts if self._own is not None else 0
-        return self._steps + self._encoded.attempts + self._lookahead.attempts + self._wrapped.attempts + own
 
     @property
     def held_chars(self) -> int:
@@ -344,7 +324,6 @@ class Machine:
 
     def _go_on(self, state: State, text: str, end: int, ahead: Lookahead, *, is_last: bool) -> bool:
         """Take one step in what is open. False: it needs more text."""
-        self._steps += 1
         due_at = self._interrupts(state, end) if self._due is not None else None
         if type(state) is AnnouncedValue:
             is_form = bool(ahead.spans) and not ahead.spans[-1].rule.startswith((OWN, NAMED))

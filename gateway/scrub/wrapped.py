@@ -288,13 +288,11 @@ _TIME: Final = re.compile(r"\d{4}-\d\d-\d\d(?:T\d\d|\Z)|(?:(?:19|20)\d{6}|1\d{9}
 class WrappedTokens:
     """Reads the line ends of a growing text, each once; keeps the tokens that go on behind one.
 
-    `secret_in` names the rule that finds a secret in a text, for what is encoded over several lines."""
+    `secret_in` names the rule that finds a secret in what is encoded over lines; None leaves encodings alone."""
 
-    __slots__ = ("_read_until", "_rules", "_secret_in", "attempts", "spans")
+    __slots__ = ("_read_until", "_rules", "_secret_in", "spans")
 
-    def __init__(self, secret_in: Callable[[str], str | None]) -> None:
-        self.attempts = 0
-        """How often a head or a rule was tried: the measure of the work."""
+    def __init__(self, secret_in: Callable[[str], str | None] | None) -> None:
         self._rules = rule_book()
         self._secret_in = secret_in
         self._read_until = 0
@@ -344,7 +342,7 @@ class WrappedTokens:
     def _encoded(self, chain: Chain) -> list[SecretSpan]:
         """Return all of the lines, if there is a secret in what they encode together."""
         encoded = decoded_end("".join(chain.pieces)) if len(chain.pieces) > 1 else None
-        rule = self._secret_in(encoded.text) if encoded else None
+        rule = self._secret_in(encoded.text) if encoded and self._secret_in else None
         return [SecretSpan(chain.starts[0], chain.end, rule)] if rule else []
 
     def _across(self, chain: Chain) -> list[SecretSpan]:
@@ -369,7 +367,6 @@ class WrappedTokens:
             if site < at:
                 continue
             for rule in self._rules.beginning_with(joined, site, literal):
-                self.attempts += 1
                 span = rule.match(joined, site, at)
                 if span is None:
                     continue

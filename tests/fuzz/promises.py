@@ -14,6 +14,7 @@ from gateway.scrub.known import PLACEHOLDER
 from gateway.scrub.view import RUN_CHARS_MAX
 from tests.fuzz.inputs import Case
 from tests.scrubbing import TOKENS, fill
+from tests.scrubbing.work import counted_work
 
 GROWTH_OF_A_FINDING: Final = 40
 ATTEMPTS_SPARE: Final = 64
@@ -34,9 +35,10 @@ def check(case: Case) -> None:
     """Raises `BrokenPromise` or whatever the scrubber raised."""
     text = case.text()
     machine = SCRUBBER.machine()
-    clean = machine.feed(text, is_last=True)
+    with counted_work() as work:
+        clean = machine.feed(text, is_last=True)
     found = list(machine.findings)
-    _hold("bounded work", machine.attempts <= len(text) + ATTEMPTS_SPARE, f"{machine.attempts} attempts, {len(text)}")
+    _hold("bounded work", work.total() <= len(text) + ATTEMPTS_SPARE, f"{work} for {len(text)} characters")
     _hold("bounded growth", len(clean) <= len(text) + GROWTH_OF_A_FINDING * len(found), f"{len(text)} to {len(clean)}")
     _hold("findings in order", _are_in_order(found, len(text)), repr(found))
     _hold("nothing else changes", _differs_in_findings_only(text, clean, found), repr(clean))

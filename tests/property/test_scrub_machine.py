@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from gateway.scrub import Scrubber
 from tests.scrubbing import ATTACKS, SPLITS, TOKENS, draw, look_alikes, positives, streamed
+from tests.scrubbing.work import attempts_of
 
 CUTS_MAX = 40
 HELD_CHARS_MAX = 120_000
@@ -243,9 +244,7 @@ def test_the_work_grows_with_the_text_and_with_nothing_else(name: str) -> None:
     """Counted in attempts to match, each of which looks at a bounded piece of text."""
 
     def attempts(chars: int) -> int:
-        machine = SCRUBBER.machine()
-        machine.feed((HOSTILE[name] * (chars // len(HOSTILE[name]) + 1))[:chars], is_last=True)
-        return machine.attempts
+        return attempts_of(SCRUBBER.machine(), (HOSTILE[name] * (chars // len(HOSTILE[name]) + 1))[:chars])
 
     small, large = attempts(25_000), attempts(50_000)
     assert large <= 50_000
@@ -269,10 +268,8 @@ def test_a_stream_of_nothing_but_traps_equals_the_whole_and_keeps_little_in_memo
 
 def test_a_hundred_kilobytes_of_base64() -> None:
     text = draw("<base64:100000>", seed=6)
-    machine = SCRUBBER.machine()
-    clean = machine.feed(text, is_last=True)
-    assert machine.attempts <= 20_000
-    assert len(clean) > 95_000
+    assert attempts_of(SCRUBBER.machine(), text) <= 20_000
+    assert len(SCRUBBER.scrub(text)) > 95_000
 
 
 def test_a_megabyte_of_one_letter_in_small_pieces_is_read_once() -> None:

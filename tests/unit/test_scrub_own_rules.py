@@ -13,6 +13,7 @@ from gateway.contracts.errors import ConfigError
 from gateway.scrub import Scrubber
 from gateway.scrub.own_rules import OwnRules, RulesFile, entropy, own_rules, read_rules
 from tests.scrubbing import draw
+from tests.scrubbing.work import attempts_of
 
 TOKEN = draw("acme_<base62:32>", seed=1)
 OURS = """
@@ -270,8 +271,6 @@ def test_work_grows_with_the_text_and_with_nothing_else(public: RulesFile, piece
     scrubber = Scrubber(own=OwnRules(public.taken), budget_s=60)
 
     def attempts(chars: int) -> int:
-        machine = scrubber.machine()
-        machine.feed((piece * chars)[:chars], is_last=True)
-        return machine.attempts
+        return attempts_of(scrubber.machine(), (piece * chars)[:chars])
 
     assert attempts(40_000) <= 4.5 * attempts(10_000) + 100

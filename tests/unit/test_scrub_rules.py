@@ -16,6 +16,7 @@ from gateway.scrub.scrubber import Machine
 from gateway.scrub.words import KeywordFamily, vocabulary
 from tests.scrubbing import draw
 from tests.scrubbing.rows import counter_examples_of, examples_of
+from tests.scrubbing.work import attempts_of
 
 RULES = rule_book().rules
 EXAMPLES = [pytest.param(rule, example, id=f"{rule.id}: {example}") for rule in RULES for example in examples_of(rule)]
@@ -90,8 +91,7 @@ def test_no_input_makes_a_rule_work_more_than_its_length(rule: SecretRule) -> No
         for piece in (anchor, f" {anchor}", f"-{anchor}{noise}", f"{noise}{anchor}"):
             text = (piece * (HOSTILE_CHARS // len(piece) + 1))[:HOSTILE_CHARS]
             machine = Machine(KnownValues(), Placeholders(b"k"), budget_s=60.0, spent_s=lambda: 0.0)
-            machine.feed(text, is_last=True)
-            assert machine.attempts <= ATTEMPTS_PER_CHAR_MAX * HOSTILE_CHARS, piece
+            assert attempts_of(machine, text) <= ATTEMPTS_PER_CHAR_MAX * HOSTILE_CHARS, piece
 
 
 def test_a_token_with_a_right_checksum_may_touch_letters_on_both_sides() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from gateway.scrub import Scrubber
 from tests.scrubbing import draw
+from tests.scrubbing.work import attempts_of
 
 SCRUBBER = Scrubber(placeholder_key=b"words")
 PASSWORDS = tuple(
@@ -471,9 +472,7 @@ def test_a_stream_of_single_characters_says_what_the_whole_says(form: str) -> No
 )
 def test_the_work_grows_with_the_text(piece: str) -> None:
     def attempts(chars: int) -> int:
-        machine = SCRUBBER.machine()
-        machine.feed((piece * (chars // len(piece) + 1))[:chars], is_last=True)
-        return machine.attempts
+        return attempts_of(SCRUBBER.machine(), (piece * (chars // len(piece) + 1))[:chars])
 
     small, large = attempts(20_000), attempts(40_000)
     assert large <= 40_000
