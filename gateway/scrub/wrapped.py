@@ -22,8 +22,6 @@ _SPOKEN: Final = re.compile(r"[a-z]*[aeiouy][a-z]*|[A-Z]?[a-z]")
 """A word, not the beginning of an anchor such as `ghp_`."""
 
 _PARTIAL_ANCHOR_CHARS_MIN: Final = 3
-_FIRST_CHARS: Final = 2
-"""No anchor is shorter, and most pieces begin otherwise."""
 
 
 def open_head(run: str) -> int | None:
@@ -46,17 +44,11 @@ def open_head(run: str) -> int | None:
     return cut_anchor(run)
 
 
-def token_at(run: str, at: int) -> SecretSpan | None:
-    """Return the token whose anchor stands at `at`, by itself."""
-    if run[at : at + _FIRST_CHARS].lower() not in _first_chars():
-        return None
+def begins_token(run: str) -> bool:
+    """Tell whether the run begins with a token."""
     rules = rule_book()
-    for site, literal in rules.sites(run[at : at + _anchor_chars_max()]):
-        if site:
-            break
-        found = (rule.match(run, at, 0) for rule in rules.beginning_with(run, at, literal))
-        return next(filter(None, found), None)
-    return None
+    first = (literal for at, literal in rules.sites(run[: _anchor_chars_max()])[:1] if not at)
+    return any(rule.match(run, 0, 0) for literal in first for rule in rules.beginning_with(run, 0, literal))
 
 
 def is_beginning(piece: str) -> bool:
@@ -85,12 +77,6 @@ def _beginnings() -> frozenset[str]:
 def _endings() -> frozenset[str]:
     """Return what the beginnings end in: most runs end otherwise."""
     return frozenset(beginning[-_PARTIAL_ANCHOR_CHARS_MIN:] for beginning in _beginnings())
-
-
-@cache
-def _first_chars() -> frozenset[str]:
-    """Return what the anchors begin with, in lower case."""
-    return frozenset(anchor[:_FIRST_CHARS].lower() for anchor in rule_book().by_anchor)
 
 
 @cache
@@ -254,14 +240,14 @@ def chain_from(text: str, head: Head, border: int, *, is_last: bool) -> Chain | 
             break
         piece, stop = found.group(), found.end()
         if not head.is_encoded:
-            if token_at(piece, 0):
+            if begins_token(piece):
                 break
             if piece.endswith("=") and not piece.endswith("=="):
                 piece, stop = piece[:-1], stop - 1
         starts.append(found.start())
         pieces.append(piece)
         chars += len(piece)
-        is_token = head.is_encoded or chars <= _UNMATCHED_CHARS_MAX or token_at("".join(pieces), 0) is not None
+        is_token = head.is_encoded or chars <= _UNMATCHED_CHARS_MAX or begins_token("".join(pieces))
         if not is_token or _is_end(pieces, head):
             break
     return Chain(tuple(starts), tuple(pieces), stop)
