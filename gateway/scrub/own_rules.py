@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gateway.contracts.errors import ConfigError
 from gateway.scrub.known import PLACEHOLDER, united
-from gateway.scrub.rules import ALPHABETS, CHECKS, PROOFS, SURROGATE, Check, SecretSpan, expanded, finder, trie_pattern
+from gateway.scrub.rules import ALPHABETS, CHECKS, SURROGATE, Check, SecretSpan, expanded, finder, trie_pattern
 from gateway.scrub.view import closed_until, normalised, unit_end
 
 if TYPE_CHECKING:
@@ -316,29 +316,27 @@ def read_rules(path: Path) -> RulesFile:
     return _sorted_out(rows)
 
 
-class _Row(NamedTuple):
-    id: str
-    line: int
-    make: Callable[[], OwnRule]
+_Row = tuple[str, int, Callable[[], OwnRule]]
+"""The name of a rule, its line, and what makes it."""
 
 
 def _sorted_out(rows: Iterable[_Row]) -> RulesFile:
     taken: dict[str, OwnRule] = {}
     refused: list[RefusedRule] = []
     keyless = 0
-    for row in rows:
+    for name, line, make in rows:
         try:
-            if row.id in taken:
+            if name in taken:
                 raise ValueError("another rule has this name")
-            rule = row.make()
+            rule = make()
             keyless += not rule.keywords
             if not rule.keywords and keyless > KEYLESS_RULES_MAX:
                 raise _Refused(
                     f"it has no keywords: more than {KEYLESS_RULES_MAX} rules of that kind cost too much time"
                 )
-            taken[row.id] = rule
+            taken[name] = rule
         except (ValueError, TypeError, _Refused) as error:
-            refused.append(RefusedRule(row.id, row.line, str(error), not isinstance(error, _Refused)))
+            refused.append(RefusedRule(name, line, str(error), not isinstance(error, _Refused)))
     return RulesFile(tuple(taken.values()), tuple(refused))
 
 
@@ -385,15 +383,14 @@ def _texts(found: object, name: str) -> Sequence[str]:
 def _gitleaks_rows(text: str, tables: Mapping[str, Any]) -> Iterator[_Row]:
     """Yield the rules of a file in gitleaks' format (its README, "Configuration"); names of fields in any case."""
     everywhere = {name.lower(): table for name, table in tables.items()}
-    headers = [number for number, line in _headers(text) if re.fullmatch(r"\[\[\s*\"?rules\"?\s*\]\].*", line)]
     rules = tables["rules"]
     if not isinstance(rules, list) or not all(isinstance(rule, dict) for rule in rules):
         raise ConfigError("scrub.rules_file: rules is no list of tables: write [[rules]] above each")
-    for place, rule in enumerate(rules):
+    lines = _lines_of(text, r"\[\[\s*\"?rules\"?\s*\]", len(rules))
+    for number, (rule, line) in enumerate(zip(rules, lines, strict=True), 1):
         fields = {name.lower(): value for name, value in rule.items()}
-        line = headers[place] if len(headers) == len(rules) else 0
-        name = str(fields.get("id") or f"number {place + 1}")
-        yield _Row(name, line, partial(_gitleaks_rule, fields, name, line, everywhere))
+        name = str(fields.get("id") or f"number {number}")
+        yield name, line, partial(_gitleaks_rule, fields, name, line, everywhere)
 
 
 def _gitleaks_rule(fields: Mapping[str, Any], name: str, line: int, everywhere: Mapping[str, Any]) -> OwnRule:
@@ -445,11 +442,9 @@ def _allowlist(table: Mapping[str, Any]) -> Allowlist | None:
 
 def _own_rows(text: str, tables: Mapping[str, Any]) -> Iterator[_Row]:
     """Yield the rules of a file in the format of our own `rules.toml`."""
-    lines = {tuple(_path(line)): number for number, line in _headers(text)}
     for kind, table in tables.items():
-        for name, fields in table.items():
-            line = lines.get((kind, name), 0)
-            yield _Row(name, line, partial(_own_rule, kind, fields, name, line))
+        for (name, fields), line in zip(table.items(), _lines_of(text, rf"\[\s*{kind}\s*\.", len(table)), strict=True):
+            yield name, line, partial(_own_rule, kind, fields, name, line)
 
 
 def _own_rule(kind: str, fields: Any, name: str, line: int) -> OwnRule:
@@ -459,17 +454,16 @@ def _own_rule(kind: str, fields: Any, name: str, line: int) -> OwnRule:
         raise ValueError(f"{', '.join(sorted(strange))} is unknown: there are {', '.join(sorted(_ROW_FIELDS[kind]))}")
     anchors = _texts(fields.get("anchors"), "anchors")
     checks = _texts(fields.get("checks", ["varied"] if kind == "prefix" else []), "checks")
-    known = {**CHECKS, **PROOFS}
     if not anchors or not all(anchors):
         raise ValueError("it has no anchors")
-    if unknown := [check for check in checks if check not in known]:
-        raise ValueError(f"check {unknown[0]} is unknown: there are {', '.join(known)}")
+    if unknown := [check for check in checks if check not in CHECKS]:
+        raise ValueError(f"check {unknown[0]} is unknown: there are {', '.join(CHECKS)}")
     expression = fields.get("pattern") if kind == "shape" else _of_body(anchors, fields)
     if isinstance(expression, str):
         expression = expanded(expression)
     pattern = _searching(expression)
     group = pattern.groupindex.get("secret", 0)
-    rule = OwnRule(name, line, pattern, _keywords(list(anchors)), group, checks=tuple(known[each] for each in checks))
+    rule = OwnRule(name, line, pattern, _keywords(list(anchors)), group, checks=tuple(CHECKS[each] for each in checks))
     for example in _texts(fields.get("examples", []), "examples"):
         if not any(rule.secrets(_drawn(example))):
             raise ValueError(f"its example {example!r} is not found")
@@ -502,20 +496,9 @@ def _drawn(example: str) -> str:
     return _SLOT.sub(fill, example)
 
 
-def _headers(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the headers of tables with their lines; in texts over several lines none is looked for."""
+def _lines_of(text: str, header: str, count: int) -> Sequence[int]:
+    """Return the lines of so many tables with such a header, of which none is looked for in texts over several lines;
+    zeros if there are more or less of them."""
     plain = _LONG_TEXT.sub(lambda found: "\n" * found[0].count("\n"), text)
-    for number, line in enumerate(plain.splitlines(), 1):
-        if line.lstrip().startswith("["):
-            yield number, line.strip()
-
-
-def _path(header: str) -> Iterator[str]:
-    """Yield the names in `[a."b.c"]`, from what it parses to."""
-    try:
-        table: Any = tomllib.loads(header)
-    except tomllib.TOMLDecodeError:  # a line of a list
-        return
-    while isinstance(table, dict) and table:
-        name, table = next(iter(table.items()))
-        yield name
+    found = [number for number, line in enumerate(plain.splitlines(), 1) if re.match(header, line.lstrip())]
+    return found if len(found) == count else [0] * count

@@ -314,12 +314,10 @@ def crc32_base62(body: str) -> bool:
 
 
 CHECKS: Final[Mapping[str, Check]] = {
-    check.__name__: check for check in (varied, made, distinct, has_digit, no_reference)
+    check.__name__: check for check in (varied, made, distinct, has_digit, no_reference, jwt, discord, base58check)
 }
-"""Asked of what stands behind the anchor."""
-
-PROOFS: Final[Mapping[str, Check]] = {check.__name__: check for check in (jwt, discord, base58check)}
-"""Asked of the whole token, which is decoded."""
+_PROOFS: Final = frozenset([jwt, discord, base58check])
+"""Asked of the whole token, which is decoded; the others are asked of what stands behind the anchor."""
 
 
 ALPHABETS: Final[Mapping[str, str]] = {
@@ -582,7 +580,7 @@ def _anchors() -> Finder:
 
 def _rule(rule_id: str, row: Mapping[str, Any]) -> SecretRule:
     anchors = tuple(literal for anchor in row["anchors"] for literal in _literals(anchor))
-    checks = tuple(row.get("checks", ("varied",)))
+    checks = [CHECKS[name] for name in row.get("checks", ("varied",))]
     left = row.get("left")
     name, _, count = row.get("body", "").partition(":")
     nominal, chars = int(count or 0), f"[{ALPHABETS[name]}]" if name else ""
@@ -596,8 +594,8 @@ def _rule(rule_id: str, row: Mapping[str, Any]) -> SecretRule:
         more=ALPHABETS[name] if name else expanded(row.get("more", "")),
         left=_left(left) if left else None,
         is_glued=bool(left) or bool(row.get("glued", False)),
-        checks=tuple(CHECKS[name] for name in checks if name in CHECKS),
-        proofs=tuple(PROOFS[name] for name in checks if name not in CHECKS),
+        checks=tuple(check for check in checks if check not in _PROOFS),
+        proofs=tuple(check for check in checks if check in _PROOFS),
         nominal=row.get("longest", nominal),
         checksum_chars=row.get("checksum_chars", 0),
         is_ended=_ENDS_BEFORE.search(expanded(row.get("pattern", ""))) is not None,

@@ -82,9 +82,11 @@ def test_disguises_of_the_carrier_do_not_matter(tmp_path: Path, before: str, aft
 )
 def test_what_cannot_be_done_is_refused_with_its_line_and_reason(tmp_path: Path, rule: str, said: str) -> None:
     told = reason(
-        tmp_path, f"title = '''\n[[rules]]\n'''\n\n[[rules]]\nid = 'fine'\nregex = 'x1y'\n[[rules]]\nid = 'x'\n{rule}\n"
+        tmp_path,
+        f"title = '''\n[[rules]]\n'''\n\n[[rules]]\nid = 'fine'\nregex = 'x1y'\n"
+        f"[[rules.allowlists]]\nregexes = ['q']\n[[rules]]\nid = 'x'\n{rule}\n",
     )
-    assert told.startswith("8 x ")
+    assert told.startswith("10 x ")
     assert said in told
 
 
