@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import string
 import tomllib
@@ -66,6 +67,10 @@ _SWALLOWED_CHARS_MIN: Final = 3
 
 _IDENTIFIER_BEFORE: Final = re.compile(r"[^\W\d]*[_-]*\Z")
 _TOKENS: Final = frozenset(["token", "tokens"])
+
+
+_COMPARED: Final = ("certain_after", "says", "copulas", "possessives", "carries", "complements", "exchanged", "types")
+"""Lists of words that are compared one by one; the others are read as patterns."""
 
 
 class KeywordFamily(StrEnum):
@@ -208,7 +213,6 @@ def vocabulary() -> Vocabulary:
         for word in words.split()
     }
     around = {name: [word.replace("_", " ") for word in words.split()] for name, words in tables["around"].items()}
-    values = {name: frozenset(words.split()) for name, words in tables["values"].items()}
     return Vocabulary(
         announcing=announcing,
         together=together,
@@ -221,33 +225,24 @@ def vocabulary() -> Vocabulary:
         denies_after=re.compile(f"[._-]?(?:{'|'.join(around['denies_after'])})", re.IGNORECASE),
         denies_after_cjk=re.compile(trie_pattern(around["denies_after_cjk"])),
         says_cjk=re.compile(f"(?:{trie_pattern(around['says_cjk'])})\\Z"),
-        certain_after=frozenset(around["certain_after"]),
         links_cjk=re.compile(trie_pattern(around["links_cjk"])),
         announcing_cjk=re.compile(trie_pattern([word for word in announcing if is_cjk(word[0])])),
-        says=frozenset(around["says"]),
-        copulas=frozenset(around["copulas"]),
-        possessives=frozenset(around["possessives"]),
         links=frozenset([*around["links"], *tables["vendors"]["names"].split()]),
-        carries=frozenset(around["carries"]),
-        complements=frozenset(around["complements"]),
-        exchanged=frozenset(around["exchanged"]),
-        needs_sign=frozenset(around["needs_sign"]),
         asks=re.compile(rf"(?<![^\W\d_])(?:{trie_pattern(around['asks'])})(?![^\W\d_])"),
         joins=backwards(around["joins"], " ", r"(?= )"),
-        numbers=frozenset(around["numbers"]),
         codes=frozenset(word for word, (family, _) in announcing.items() if family is KeywordFamily.CODE),
         of_codes=re.compile(rf"(?<![^\W\d_])(?:{trie_pattern(around['of_codes'])})"),
         of_networks=re.compile(rf"(?<![^\W\d_])(?:{trie_pattern(around['of_networks'])})(?![^\W\d_])"),
         no_codes=re.compile(trie_pattern(around["no_codes"])),
-        types=frozenset(around["types"]),
         value_name=re.compile(
             rf"[,;]?\\{{0,7}}[\"']{{0,2}}(?:{trie_pattern(around['value_names'])})\\{{0,7}}[\"']{{0,2}}(?=[:=]|\Z)",
             re.IGNORECASE,
         ),
-        stand_ins=values["stand_ins"],
         facts=frozenset(tables["vendors"]["facts"].split()),
-        sentence=values["sentence"],
-        things=values["things"],
+        needs_sign=frozenset(around["needs_sign"]),
+        numbers=frozenset(around["numbers"]),
+        **{name: frozenset(around[name]) for name in _COMPARED},
+        **{name: frozenset(words.split()) for name, words in tables["values"].items()},
     )
 
 
@@ -265,11 +260,9 @@ def _together(families: Mapping[str, Mapping[str, str]]) -> Mapping[str, Mapping
 
 
 def _options(rows: Mapping[str, str]) -> Mapping[str, frozenset[str]]:
-    programs = {program for programs in rows.values() for program in programs.split()}
-    return {
-        program: frozenset(option for option, takers in rows.items() if program in takers.split())
-        for program in programs
-    }
+    takers = {option: programs.split() for option, programs in rows.items()}
+    programs = itertools.chain.from_iterable(takers.values())
+    return {program: frozenset(option for option in takers if program in takers[option]) for program in programs}
 
 
 def announcements(
