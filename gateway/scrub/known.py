@@ -114,32 +114,25 @@ _PIECE: Final = re.compile(r"(?s:\\+|.)")
 """One character, or a row of backslashes: how many there were is lost when they are escaped."""
 
 
-@dataclass(frozen=True, slots=True)
 class Form:
-    """One form of one secret."""
+    """One form of one secret. No part of it is longer than `reach_chars`."""
 
-    plain: str
-    symbols: tuple[re.Pattern[str], ...]
-    """One for each character of `plain`."""
-    whole: str  # the pattern of all, compiled when its beginning is met for the first time
+    __slots__ = ("_symbols", "_whole", "plain", "reach_chars")
 
-    @staticmethod
-    def of(plain: str, symbols: Iterable[re.Pattern[str]]) -> Form:
-        """Make a form of its symbols."""
-        each = tuple(symbols)
-        return Form(plain, each, _BREAK.pattern.join(symbol.pattern for symbol in each))
-
-    @property
-    def reach_chars(self) -> int:
-        """Return the length that no part of the form exceeds."""
-        spelled = sum(1 for symbol in self.symbols if len(symbol.pattern) > _PLAIN_SYMBOL_CHARS_MAX)
-        return len(self.plain) + spelled * _SYMBOL_CHARS_MAX + _BREAKS_MAX * _BREAK_CHARS_MAX
+    def __init__(self, plain: str, symbols: Iterable[re.Pattern[str]]) -> None:
+        """Make a form of a symbol for each character of `plain`; all together are compiled when their beginning is met
+        for the first time."""
+        self.plain = plain
+        self._symbols = tuple(symbols)
+        self._whole = _BREAK.pattern.join(symbol.pattern for symbol in self._symbols)
+        spelled = sum(1 for symbol in self._symbols if len(symbol.pattern) > _PLAIN_SYMBOL_CHARS_MAX)
+        self.reach_chars = len(plain) + spelled * _SYMBOL_CHARS_MAX + _BREAKS_MAX * _BREAK_CHARS_MAX
 
     def heads(self) -> Iterator[str]:
         """Yield literals in lower case, one of which the form begins with wherever it stands in lower-case text: its
         first characters, up to a line break or to one that may be spelled in several ways. A sigma has two."""
         head = ""
-        for symbol in self.symbols[:_HEAD_CHARS]:
+        for symbol in self._symbols[:_HEAD_CHARS]:
             yield from (head + sign for sign in _BREAK_SIGNS if head)
             if len(symbol.pattern) > _PLAIN_SYMBOL_CHARS_MAX:
                 char = self.plain[len(head)]
@@ -150,12 +143,12 @@ class Form:
 
     def end_in(self, text: str, at: int, end: int) -> int | None:
         """Return where the form that begins at `at` ends; None if the form is not at `at`."""
-        found = _compiled(self.whole).match(text, at, end)
+        found = _compiled(self._whole).match(text, at, end)
         return found.end() if found else None
 
     def is_begun(self, text: str, at: int, end: int) -> bool:
         """Tell whether `text[at:end]` is the beginning of this form, with more of it to come."""
-        for symbol in self.symbols:
+        for symbol in self._symbols:
             found = symbol.match(text, at, end) or _behind_break(symbol, text, at, end)
             if found is None:
                 gap = _BREAK.match(text, at, end)
@@ -176,10 +169,10 @@ def forms(value: str) -> Iterator[Form]:
     """Yield every form of one secret, each once."""
     octets = value.encode(errors="surrogatepass")
     for plain in dict.fromkeys((value, normalised(value))):
-        yield Form.of(plain, map(_symbol, _PIECE.findall(plain)))
-    yield Form.of(octets.hex(), (_compiled(_either_case(digit)) for digit in octets.hex()))
+        yield Form(plain, map(_symbol, _PIECE.findall(plain)))
+    yield Form(octets.hex(), (_compiled(_either_case(digit)) for digit in octets.hex()))
     for core in dict.fromkeys(in_base64(octets)):
-        yield Form.of(core, (_compiled(re.escape(char)) for char in core))
+        yield Form(core, (_compiled(re.escape(char)) for char in core))
 
 
 def in_base64(octets: bytes) -> Iterator[str]:
@@ -268,7 +261,9 @@ class KnownValues:
     __slots__ = ("_by_head", "_crosses", "_finder", "_reach_chars")
 
     def __init__(self, values: Iterable[str] = ()) -> None:
-        every = list(dict.fromkeys(form for value in values for line in _lines(value) for form in forms(line)))
+        # The lines of a key file are sought one by one.
+        lines = (line.strip() for value in values for line in value.splitlines() if not line.startswith("-----"))
+        every = [form for line in dict.fromkeys(lines) if len(line) >= VALUE_CHARS_MIN for form in forms(line)]
         self._by_head: dict[str, list[Form]] = {}
         for form in every:
             for head in form.heads():
@@ -305,13 +300,6 @@ class KnownValues:
                 if form.is_begun(text, begun, read_until) or (form.end_in(text, begun, read_until) or 0) > border:
                     return begun
         return border
-
-
-def _lines(value: str) -> Iterator[str]:
-    """Split a value of several lines (a key file), because it is searched line by line."""
-    for line in value.splitlines():
-        if len(line.strip()) >= VALUE_CHARS_MIN and not line.startswith("-----"):
-            yield line.strip()
 
 
 # Takes secrets that a tool was given out of what it says: whole, in pieces, and in their usual wrappings.

@@ -34,6 +34,7 @@ from gateway.scrub.words import Announcement, KeywordFamily, backwards, family_o
 RULE: Final = "seed-phrase"
 WORDS_MIN: Final = 12
 WORDS_MAX: Final = 24
+_LANGUAGES: Final = 10
 _DISTINCT_MIN: Final = 9
 _DISTINCT_OF_TWELVE_MIN: Final = 6
 _WORD_CHARS_MAX: Final = 8
@@ -45,26 +46,17 @@ _LAST_WORD: Final = re.compile(rf"(?<![^\s{_BEFORE}])[a-z]{{3,{_WORD_CHARS_MAX}}
 _BETWEEN: Final = re.compile(r"[\s\d.):,;、|·-]+")
 
 
-def _lines() -> list[str]:
-    """Return the ten lists, English first, each in one line."""
-    return Path(__file__).with_name("mnemonics.txt").read_text(encoding="utf-8").splitlines()[1:]
-
-
 @cache
-def _english() -> frozenset[str]:
-    return frozenset(_lines()[0].split())
-
-
-@cache
-def _lists() -> tuple[frozenset[str], ...]:
-    """Return all ten: two megabytes, which few processes ever need."""
-    return tuple(frozenset(line.split()) for line in _lines())
+def _listed(language: int = 0) -> frozenset[str]:
+    """Return one of the ten lists, by default the English one: all are two megabytes, which few processes ever need."""
+    lists = Path(__file__).with_name("mnemonics.txt").read_text(encoding="utf-8").splitlines()[1:]
+    return frozenset(lists[language].split())
 
 
 def is_mnemonic(value: str) -> bool:
     """Tell whether a value is words of one of the ten lists, numbered or not; how many, the rule's pattern says."""
     words = [word for word in _BETWEEN.split(value) if word]
-    return bool(words) and any(listed.issuperset(words) for listed in _lists())
+    return bool(words) and any(_listed(language).issuperset(words) for language in range(_LANGUAGES))
 
 
 def seed_phrases(text: str, start: int, end: int) -> list[SecretSpan]:
@@ -79,7 +71,7 @@ def seed_phrases(text: str, start: int, end: int) -> list[SecretSpan]:
 
 def _in_stretch(text: str, at: int, stop: int, end: int) -> Iterator[SecretSpan]:
     """Yield the phrases in a stretch of small letters and spaces."""
-    listed = _english()
+    listed = _listed()
     is_glued = at > 0 and not text[at - 1].isspace() and text[at - 1] not in _BEFORE
     words: list[tuple[int, int]] = []
     for word in _PIECE.finditer(text, at, stop):
@@ -95,7 +87,7 @@ def _in_stretch(text: str, at: int, stop: int, end: int) -> Iterator[SecretSpan]
 
 def _may_hold(words: list[str]) -> bool:
     """Tell whether enough words of the list follow each other: one that is none lets all before it be passed over."""
-    listed, last = _english(), WORDS_MIN - 1
+    listed, last = _listed(), WORDS_MIN - 1
     while last < len(words):
         at = last
         while at > last - WORDS_MIN and words[at] in listed:
@@ -131,7 +123,7 @@ class ListedRun:
         return self._starts[count - count % WORDS_MAX] if count % WORDS_MAX else border
 
     def _read(self, text: str, start: int, border: int) -> None:
-        listed, at = _english(), border
+        listed, at = _listed(), border
         starts: list[int] = []
         while word := _LAST_WORD.search(text, max(start, at - _WORD_CHARS_MAX - 2), at):
             if word.group()[:-1] not in listed:
@@ -386,17 +378,13 @@ def line_rules() -> Mapping[str, LineRule]:
 
 
 def _rule(rule_id: str, row: Mapping[str, Any], parts: Mapping[str, str]) -> LineRule:
-    def pattern(name: str) -> re.Pattern[str] | None:
+    def pattern(name: str) -> Any:
         return re.compile(expanded(row[name], parts) + (r"\Z" if name == "before" else "")) if name in row else None
 
     return LineRule(
         id=rule_id,
         anchors=tuple(row["anchors"]),
-        before=pattern("before"),
-        line=re.compile(expanded(row["line"], parts)),
-        each=pattern("each"),
-        head=pattern("head"),
-        row=pattern("row"),
+        **{name: pattern(name) for name in ("before", "line", "each", "head", "row")},
         gap=row.get("gap", 1),
         chars_max=row.get("chars_max", _LINE_CHARS_MAX),
         checks=tuple(_CHECKS[name] for name in row.get("checks", ())),

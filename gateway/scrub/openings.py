@@ -186,7 +186,6 @@ class CommandLine(State):
 
     POSITIONS = ("_begun_at",)
 
-    _NAME: Final = re.compile(r"[\"']?[\w.@+-]{1,64}[:%]")
     _ENDS: Final = frozenset("\n|;&")
     _CLUSTERED: Final = frozenset(["-u", "-P"])
     _CLUSTER: Final = re.compile(r"-[A-Za-z]{2,5}\Z")

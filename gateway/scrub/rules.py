@@ -320,27 +320,7 @@ _PROOFS: Final = frozenset([jwt, discord, base58check])
 """Asked of the whole token, which is decoded; the others are asked of what stands behind the anchor."""
 
 
-ALPHABETS: Final[Mapping[str, str]] = {
-    "base62": "A-Za-z0-9",
-    "base64": "A-Za-z0-9+/=",
-    "base64url": "A-Za-z0-9_-",
-    "anybase64": "A-Za-z0-9+/=_-",
-    "anypart64": "A-Za-z0-9+/_-",
-    "letters": "A-Za-z",
-    "lower": "a-z",
-    "hex": "0-9a-f",
-    "anyhex": "0-9A-Fa-f",
-    "base32": "A-Z2-7",
-    "bech32": "QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7Lqpzry9x8gf2tvdw0s3jn54khce6mua7l",
-    "base36": "0-9a-z",
-    "upper36": "0-9A-Z",
-    "base58": "1-9A-HJ-NP-Za-km-z",
-    "uuid": "0-9a-f-",
-    "dotted": "A-Za-z0-9_.~-",
-    "signs": "A-Za-z0-9_.~=+/-",
-    "digits": "0-9",
-    "userinfo": "A-Za-z0-9!#&*+,./:;=?@^_|~-",
-}
+ALPHABETS: Final[Mapping[str, str]] = tomllib.loads(Path(__file__).with_name("alphabets.toml").read_text("utf-8"))
 _LOOSE_CHARS_MIN: Final = 4
 _LOOSE_WORD_CHARS_MIN: Final = 6
 """Shorter anchors are told from words and from names of constants by their case alone."""
