@@ -31,9 +31,7 @@ from gateway.scrub.view import closed_until, normalised
 
 _CHATS_KEPT: Final = 1_000  # keys of chats in which somebody speaks now; each message asks for that of its chat often
 
-_ID_CHARS: Final = 6
-"""A chat of a hundred secrets has two alike once in three thousand times."""
-
+_ID_CHARS: Final = 6  # a chat of a hundred secrets has two alike once in three thousand times
 _KIND: Final = "[a-z0-9-]{1,20}"
 
 PLACEHOLDER: Final = re.compile(rf"\[redacted:{_KIND}#[0-9a-f]{{4,{_ID_CHARS}}}\]")
@@ -96,9 +94,7 @@ def _key_of_chat(key: bytes, chat: str) -> bytes:
 # already (view.py) may be spelled in several ways. Between any two symbols a line may break.
 
 
-_ENCODED_CHARS_MIN: Final = 8
-"""What is left of a short value in the middle of base64 must still be unmistakable."""
-
+_ENCODED_CHARS_MIN: Final = 8  # what is left of a short value in the middle of base64 must still be unmistakable
 _ALWAYS_DECODED: Final = frozenset("-_.~")
 _QUOTES: Final = frozenset("\"'`")
 _SPACES: Final = r"(?: |\+|%(?:25){0,3}20|\\{1,4}(?:u00|x)20|&(?:amp;){0,3}(?:#0{0,4}32|#x0{0,4}20|nbsp);)"
@@ -228,8 +224,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 RULE: Final = "known"
-VALUE_CHARS_MIN: Final = 6
-"""A shorter value is a word, not a secret: hiding it would shred every text."""
+VALUE_CHARS_MIN: Final = 6  # a shorter value is a word, not a secret: hiding it would shred every text
 
 
 def united(spans: Iterable[SecretSpan]) -> list[SecretSpan]:
@@ -310,8 +305,7 @@ class KnownValues:
 
 
 _ENCODED: Final = re.compile(r"%[0-9A-F]{2}")
-GRAM_CHARS: Final = 8
-"""Less than that of a secret says little, and stands in many a text by chance."""
+GRAM_CHARS: Final = 8  # less than that of a secret says little, and stands in many a text by chance
 
 
 def without_injected(text: str, injected: Mapping[str, str]) -> str:
@@ -369,8 +363,7 @@ _PERCENT: Final = str.maketrans({char: f"%{ord(char):02X}" for char in "\\%`'<>"
 
 _EDGE: Final = re.compile(r"[^A-Za-z0-9]")
 _RECENT_MAX: Final = 32  # forms that are sought one by one each time; to seek them together costs milliseconds once
-_RUN_CHARS_MAX: Final = 2_048
-"""Of a longer run only the beginning is compared with the hashes."""
+_RUN_CHARS_MAX: Final = 2_048  # of a longer run only the beginning is compared with the hashes
 
 
 def is_worth_meeting(value: str) -> bool:

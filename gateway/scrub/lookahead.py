@@ -233,17 +233,10 @@ _TOKEN_CHARS_MIN: Final = 12
 
 _BEFORE_RUN: Final = re.compile(r"(?s:.*)(?<![!-~])")
 _RUN: Final = re.compile(r"[!-~]+")
-_NEXT_CHARS_MAX: Final = 1024
-"""So much of a token shows that it is one."""
-
-_COMMON_ANCHOR_CHARS: Final = 3
-"""Such an anchor stands in a long token by chance."""
-
-_NEXT_TRIES_MAX: Final = 8
-"""An anchor that begins nothing may stand in a long token thousands of times."""
-
-_LEFTOVERS_MAX: Final = 4
-"""Tokens may stand wall to wall; deeper than this only somebody who builds it on purpose gets."""
+_NEXT_CHARS_MAX: Final = 1024  # so much of a token shows that it is one
+_COMMON_ANCHOR_CHARS: Final = 3  # such an anchor stands in a long token by chance
+_NEXT_TRIES_MAX: Final = 8  # an anchor that begins nothing may stand in a long token thousands of times
+_LEFTOVERS_MAX: Final = 4  # tokens may stand wall to wall; deeper than this only somebody who builds it on purpose gets
 
 
 def _apart(known: Sequence[SecretSpan], others: Iterable[SecretSpan]) -> Iterator[SecretSpan]:
@@ -280,8 +273,7 @@ class Opening(NamedTuple):
 
 
 _BY_PLACE: Final = itemgetter(0, 1)
-_BEFORE_SPANS: Final = 2
-"""Openings of a lower rank come before a secret that begins where they do."""
+_BEFORE_SPANS: Final = 2  # openings of a lower rank come before a secret that begins where they do
 
 
 class Lookahead(NamedTuple):

@@ -34,9 +34,7 @@ if TYPE_CHECKING:
 OWN: Final = "own"
 """The kind of all that these rules find. Their names stay out of placeholders: they may hold words such as `key`."""
 
-WINDOW_CHARS: Final = 1_024
-"""So much of a line is read from a rule's word on, and a stream is held at most so long."""
-
+WINDOW_CHARS: Final = 1_024  # so much of a line is read from a rule's word on, and a stream is held at most so long
 STEP_CHARS: Final = 512
 """In a longer line the next window begins so much later: of a match of up to so many characters nothing is missed."""
 
@@ -45,9 +43,7 @@ LOOK_BACK_CHARS: Final = 96
 
 RULES_FILE_BYTES_MAX: Final = 2 * 1024 * 1024  # the largest public collection has 100 kB
 RULES_MAX: Final = 2_000
-KEYLESS_RULES_MAX: Final = 50
-"""A rule without a word reads every line, some 10 microseconds each."""
-
+KEYLESS_RULES_MAX: Final = 50  # a rule without a word reads every line, some 10 microseconds each
 _PROGRAM_BYTES_MAX: Final = 1024 * 1024  # of one expression with what it remembers; beyond it is slower, and as right
 _COMPLETE_SHARE: Final = 0.75  # as in our own rules: a key that lost a quarter is still worth hiding
 

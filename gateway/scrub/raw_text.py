@@ -18,9 +18,7 @@ _WRAP: Final = " \t\r\n\\=>|"  # what may stand between the two halves of a wrap
 _LINE_CHARS_MAX: Final = 2_048  # of the first half
 _NO_TOKEN: Final = re.compile(r"[\s\u0400-\u052f\u3041-\u3096\u30a1-\u30fa\u3400-\u9fff\uac00-\ud7a3]")
 """Between tokens, in whichever spelling: spaces, and letters of scripts that are no other form of ours."""
-KEY_MARK: Final = "-----BEGIN "
-"""Nothing in a text without it is a key."""
-
+KEY_MARK: Final = "-----BEGIN "  # nothing in a text without it is a key
 _KEY_BEGINS: Final = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY")
 _KEY_LINES_MAX: Final = 400  # of a key file; a beginning without an end is not followed further
 _KEY_EDGE: Final = re.compile(r"-----(BEGIN|END)[A-Z0-9 ]{0,64}-----")

@@ -95,8 +95,7 @@ class AutomatonFinder:
 _BY_PLACE: Final = itemgetter(1, 2)
 
 Finder = TrieFinder | AutomatonFinder
-ENGINE: type[Finder] = AutomatonFinder if "ahocorasick_rs" in sys.modules else TrieFinder
-"""The one at work here."""
+ENGINE: type[Finder] = AutomatonFinder if "ahocorasick_rs" in sys.modules else TrieFinder  # the one at work here
 
 
 def finder(literals: Iterable[str]) -> Finder:
@@ -160,14 +159,11 @@ _WORDLIKE: Final = re.compile(
 _SEPARATOR: Final = re.compile(r"[-_./+=~:]")
 _NAME: Final = re.compile(r"(?:[A-Z]?[a-z]++|[A-Z])++\d{0,4}", re.ASCII)
 _HUMP: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", re.ASCII)
-_HUMP_CHARS_MEAN: Final = 4
-"""Words have some five letters; runs of one kind of character in a random token have two."""
-
+_HUMP_CHARS_MEAN: Final = 4  # words have some five letters; runs of one kind of character in a random token have two
 _WORD_CHARS_MAX: Final = 16
 UNSPOKEN: Final = re.compile(r"(?!ngth)[bcdfghjklmnpqrtvwxz]{4}|[bcdfghjklmnpqrstvwxz]{5}", re.ASCII | re.IGNORECASE)
 _RARE_LETTERS: Final = frozenset("jqxzvkw")
-_RARE_EVERY_CHARS: Final = 7
-"""In names, one letter of twenty is one of those; in a random token, one of four."""
+_RARE_EVERY_CHARS: Final = 7  # in names, one letter of twenty is one of those; in a random token, one of four
 
 _BASE58: Final = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 _BASE62: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -322,22 +318,14 @@ _PROOFS: Final = frozenset([jwt, discord, base58check])
 
 ALPHABETS: Final[Mapping[str, str]] = tomllib.loads(Path(__file__).with_name("alphabets.toml").read_text("utf-8"))
 _LOOSE_CHARS_MIN: Final = 4
-_LOOSE_WORD_CHARS_MIN: Final = 6
-"""Shorter anchors are told from words and from names of constants by their case alone."""
-
+_LOOSE_WORD_CHARS_MIN: Final = 6  # shorter anchors are told from words and from names of constants by their case alone
 _NAMED: Final = re.compile(r"\[:(\w+):\]")
 _BRACES: Final = re.compile(r"\{([^}]*)\}")
 PRINTABLE: Final = "".join(map(chr, range(33, 127)))
-_COMPLETE_SHARE: Final = 0.75
-"""A key that lost a quarter of its characters is still worth hiding."""
-
+_COMPLETE_SHARE: Final = 0.75  # a key that lost a quarter of its characters is still worth hiding
 _TAKEN_CHARS_MAX: Final = 20  # of what stands before an anchor, the token before may have taken so much
-_SURPLUS_CHARS: Final = 8
-"""How much longer than nominal the part of a token is that the checks look at."""
-
-_JUDGED_CHARS_MAX: Final = 120
-"""A longer secret is judged by its beginning: a rule that fails often must fail cheaply."""
-
+_SURPLUS_CHARS: Final = 8  # how much longer than nominal the part of a token is that the checks look at
+_JUDGED_CHARS_MAX: Final = 120  # a longer secret is judged by its beginning: a rule that fails often must fail cheaply
 _IN_A_WORD: Final = re.compile(r"(?<=[A-Za-z0-9])|(?<=[A-Za-z0-9][_-])")
 """Behind a letter, or in the middle of an identifier such as `task_test_…` or `x-sk-…`."""
 

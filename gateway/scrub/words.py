@@ -40,12 +40,8 @@ _PAIR_SIGNS: Final = frozenset("/:|")
 _LOGIN: Final = re.compile(r"(?:user|username|login|usuario|benutzer|логин|юзер)[:= ]{1,2}\S{1,24}[,;/| ]{1,3}\Z")
 _IN_NAMES: Final = ("_", ".", "@")
 _AROUND_NAMES: Final = (*_IN_NAMES, "<", "/", "-", "$")
-_DENIES_CHARS: Final = 24
-"""So near before a code stands what makes it another (`the exit code`)."""
-
-_PART_OF_NAME: Final = re.compile(r"[_@]|[.-][A-Za-z0-9]")
-"""`login.example.org`: no login is announced."""
-
+_DENIES_CHARS: Final = 24  # so near before a code stands what makes it another (`the exit code`)
+_PART_OF_NAME: Final = re.compile(r"[_@]|[.-][A-Za-z0-9]")  # `login.example.org`: no login is announced
 _ARGUMENT: Final = re.compile(r"[\w)\]]\(\s?\\*[\"'][\w.-]*\Z")
 _HEADING: Final = re.compile(r"(?:\A|\n)[^\w\n]{0,4}\Z")
 _NAMED: Final = re.compile(r"[a-z0-9][_.-]\Z")
@@ -56,15 +52,11 @@ _ENCODED: Final = re.compile(r"[A-Za-z0-9+/]{1,48}", re.ASCII)
 _ENCODED_CHARS_MIN: Final = 36
 _CODE_CHARS_MIN: Final = 24
 _CODE: Final = re.compile(r"(?=[A-Z]*\d[A-Z0-9]*[A-Z])[A-Z0-9]{6,32}", re.ASCII)
-_CODE_WORD_CHARS_MAX: Final = 3
-"""So short a word stands by chance in a code of capitals and digits (`V69PW6G2`)."""
-
+_CODE_WORD_CHARS_MAX: Final = 3  # so short a word stands by chance in a code of capitals and digits (`V69PW6G2`)
 _ENCODED_KINDS: Final = (re.compile("[a-z]"), re.compile("[A-Z]"), re.compile("[0-9]"))
 
 _SWALLOWED_CHARS_MAX: Final = 24
-_SWALLOWED_CHARS_MIN: Final = 3
-"""Shorter words stand at the end of random characters by chance."""
-
+_SWALLOWED_CHARS_MIN: Final = 3  # shorter words stand at the end of random characters by chance
 _IDENTIFIER_BEFORE: Final = re.compile(r"[^\W\d]*[_-]*\Z")
 _TOKENS: Final = frozenset(["token", "tokens"])
 

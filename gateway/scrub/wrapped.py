@@ -91,28 +91,18 @@ def _anchor_chars_max() -> int:
 
 
 _PIECE_CHARS_MAX: Final = 2048
-_JOINED_CHARS_MAX: Final = 6144
-"""A longer token than this is not put together; it was found in part already."""
-
+_JOINED_CHARS_MAX: Final = 6144  # a longer token than this is not put together; it was found in part already
 _PIECES_MAX: Final = 64
-_PIECES_DECODED: Final = 3
-"""So many lines show whether what they encode ends in the middle of a secret."""
-
+_PIECES_DECODED: Final = 3  # so many lines show whether what they encode ends in the middle of a secret
 _NEAR_CHARS: Final = 96
 _RANDOM_CHARS_MIN: Final = 4
 """A piece without any mark of its own may be the left part of a token whose mark comes later."""
 
-_UNMARKED_CHARS_MAX: Final = 120
-"""Without a mark, no more than this waits for one (and in any case the next line does)."""
-
-_UNMATCHED_CHARS_MAX: Final = 384
-"""So many characters behind a mark that are no token will not become one."""
-
+_UNMARKED_CHARS_MAX: Final = 120  # without a mark, no more than this waits for one (and in any case the next line does)
+_UNMATCHED_CHARS_MAX: Final = 384  # so many characters behind a mark that are no token will not become one
 _BODY_LINE_CHARS: Final = range(56, 101)
 _BODY_LINE: Final = re.compile(r"[A-Za-z0-9+/]+")
-_ENCODES: Final = re.compile(r"[+/]")
-"""Signs of base64 that stand in no left part of a token."""
-
+_ENCODES: Final = re.compile(r"[+/]")  # signs of base64 that stand in no left part of a token
 _RUN: Final = r"A-Za-z0-9_+/=.:~\-"
 _BEFORE: Final = r"\\{0,3}[\"'`]?[ \t]{0,4}(?:[=+&\\]{1,2}[ \t]{0,4})?"
 _LINE: Final = r"(?:\r\n?|[\n\x0b\x0c\x85\u2028\u2029]|(?:\\{1,4}r)?\\{1,4}n|<br ?/?>)"
