@@ -183,7 +183,7 @@ def is_secret(value: str, family: KeywordFamily, bond: Bond, *, is_quoted: bool,
         return False
     if _is_stand_in(value, is_quoted=is_quoted) or ("@" in value and not is_quoted and _MAIL.fullmatch(value)):
         return False
-    if bond < Bond.ASSIGNED and not is_quoted and (pair := _NAME_AND_VALUE.match(value)) and _is_option(pair[1]):
+    if bond < Bond.ASSIGNED and not is_quoted and (pair := _NAME_AND_VALUE.match(value)) and is_wordy(pair[1]):
         return False
     if family is KeywordFamily.PERSONAL:
         return _is_personal(value, bond, is_quoted=is_quoted)
@@ -200,10 +200,6 @@ def is_secret(value: str, family: KeywordFamily, bond: Bond, *, is_quoted: bool,
     if family is KeywordFamily.KEY and bond is Bond.ASSIGNED and len(value) <= _CHOSEN_CHARS_MAX:
         return (any(map(str.isdigit, value)) and _is_personal(value, Bond.LOOSE, is_quoted=False)) or _is_made(value)
     return _is_made(value)
-
-
-def _is_option(name: str) -> bool:
-    return is_wordy(name) and _classes(name) < 3
 
 
 def is_unspoken(word: str) -> bool:

@@ -137,8 +137,7 @@ class OwnRules:
 
     def asked_in(self, lowered: str, start: int, end: int) -> Iterator[OwnRule]:
         """Yield the rules that have a word in this window, or need none."""
-        literals = self._finder.literals
-        words = {literals[which] for which, _, _ in self._finder.find(lowered, start, end)}
+        words = {self._finder.literals[which] for which, _, _ in self._finder.find(lowered, start, end)}
         return (rule for rule in self.rules if not rule.keywords or not words.isdisjoint(rule.keywords))
 
 

@@ -151,11 +151,6 @@ class Machine:
         self._out.clear()
         return clean
 
-    @property
-    def held_chars(self) -> int:
-        """Count the characters in memory: the waiting text, and the text that rules may look back at."""
-        return len(self._view.text) + self._view.raw_held_chars
-
     # --- how far to read
 
     def _next_border(self, *, is_last: bool) -> int:

@@ -288,11 +288,6 @@ class View:
         """Count the characters of the original that were read."""
         return self._raw_base + len(self._raw)
 
-    @property
-    def raw_held_chars(self) -> int:
-        """Count the characters of the original that are in memory."""
-        return len(self._raw) + len(self._unfinished)
-
     def raw(self, start: int, end: int) -> str:
         """Return a slice of the original, by its own positions."""
         return self._raw[start - self._raw_base : end - self._raw_base]
