@@ -35,17 +35,13 @@ from gateway.scrub.words import Announcement, KeywordFamily, family_of, is_annou
 IDENTIFIER_REST: Final = re.compile(r"[A-Za-z0-9_-]{0,40}", re.ASCII)
 FENCE: Final = re.compile(r"`{3,}[a-z]{0,12}\Z")
 BULLET: Final = re.compile(r"(?:[-*•|#+]|--|//)\Z|>|[-+](?=<)")
-BLOCK_SCALAR: Final = re.compile(r"[|>][+-]?\d?\Z")
-"""`password: |`, the value is below."""
-
+BLOCK_SCALAR: Final = re.compile(r"[|>][+-]?\d?\Z")  # `password: |`, the value is below
 CLOSING: Final = re.compile(r"(?:\\{0,3}[\"']|[`*_\])}]){1,6}")
 TAG: Final = re.compile(r"<(?P<is_closing>/?)(?:br/?|[A-Za-z][\w:.-]{0,30}(?P<encloses>))>|&nbsp;", re.ASCII)
 SECTION: Final = re.compile(r"<!\[CDATA\[")
 ATTRIBUTE: Final = re.compile(r"(?P<name>[A-Za-z][\w:.-]{0,20})=\\?([\"'])[^\"'<>\s]{0,24}\\?\2", re.ASCII)
 ASSIGNS: Final = re.compile(r";s:\d{1,4}:(?=\\{0,3}\")|[?+.|&:!~]{0,3}={1,3}>?|->|<-|:(?!//|:\w)|>(?=[^=>]|\Z)")
-FALLS_BACK: Final = re.compile(r"(?:\|\||\?\?)\Z")
-"""`env.TOKEN || '…'`"""
-
+FALLS_BACK: Final = re.compile(r"(?:\|\||\?\?)\Z")  # `env.TOKEN || '…'`
 SAYS: Final = re.compile(r"[-~/]\Z|\|{1,2}|[<>]{2,3}\Z")
 TRAILS_OFF: Final = re.compile(r"\.{2,3}|[057]\Z")
 """`the password …`, or what routers say of how it is stored: `enable secret 0 …`"""
@@ -72,22 +68,14 @@ TYPE_SIGN: Final = re.compile(r"&str\b|!!\w{1,12}\Z|&[a-z_]{1,12}\Z|\[\d{0,4}\](
 WORD: Final = re.compile(
     r"(?!(?:[^\W\d_]+-){3})[^\W\d_](?:[^\W\d_]|[\u0900-\u0dff]|['-](?=[^\W\d_])){0,23}(?=[:=,.;?!؟]?\Z|(?:\*\*|:\*\*|\")\Z)"
 )
-ANOTHER_NAME: Final = re.compile(r"[a-z]{2,}(?:[A-Z][a-z]*)+")
-"""`credentialsId`: what is assigned is its value."""
-
+ANOTHER_NAME: Final = re.compile(r"[a-z]{2,}(?:[A-Z][a-z]*)+")  # `credentialsId`: what is assigned is its value
 PHRASE: Final = re.compile(r"[a-z]{4,12}(?:-[a-z]{4,12}){2,}\b")
 NUMBER: Final = re.compile(r"(?:(?:[A-Z]-)?(?!(?:19|20)\d\d\b)\d{4,8}[A-F*#]?|\d\d?(?:-\d\d?){2,3})[.,;!)]{0,2}\Z")
 """A PIN or the code of a message, and no year."""
 
-SPEAKER: Final = re.compile(r"[^\W\d_][\w.-]{0,24}:\Z")
-"""Who answers, at the beginning of the line below a question."""
-
-NAMED_THING: Final = re.compile(r"[^\W\d_]{2,24}[_-]?\d{1,2}(?=[?:]?\Z)")
-"""`for db12`, `on pluto01`"""
-
-THING: Final = re.compile(r"\d[A-Z]{1,3}(?=:?\Z)")
-"""`2FA`, which no word is."""
-
+SPEAKER: Final = re.compile(r"[^\W\d_][\w.-]{0,24}:\Z")  # who answers, at the beginning of the line below a question
+NAMED_THING: Final = re.compile(r"[^\W\d_]{2,24}[_-]?\d{1,2}(?=[?:]?\Z)")  # `for db12`, `on pluto01`
+THING: Final = re.compile(r"\d[A-Z]{1,3}(?=:?\Z)")  # `2FA`, which no word is
 GLUED: Final = re.compile(r"[^\W\d_]{1,12}(?=[:=])")
 ADDRESS: Final = re.compile(
     r"(?:[\w.+-]{1,40}@[\w-]{1,30}|[A-Za-z][\w-]{0,30})(?:\.[A-Za-z][\w-]{0,30}){1,4}\Z", re.ASCII
@@ -173,19 +161,13 @@ _OF_MANY: Final = "sийы"
 
 _NEWLINES_MAX: Final = 3
 _CJK_WORDS_CHARS_MAX: Final = 12
-REACH_CHARS: Final = 120
-"""How far from the announcing word a value may begin."""
-
+REACH_CHARS: Final = 120  # how far from the announcing word a value may begin
 _OF_PAIRS: Final = frozenset(["auth", "networkcredential", "passwordauthentication", "usernamepasswordcredentials"])
 """`auth=('bob', '…')`: a name, then its password."""
 
-_JUDGED_CHARS: Final = 96
-"""A longer value is judged by its beginning."""
-
+_JUDGED_CHARS: Final = 96  # a longer value is judged by its beginning
 _BEFORE_NEXT_CHARS_MIN: Final = 8
-_CONNECTING_CHARS_MAX: Final = 160
-"""Nothing between a word and its value is longer."""
-
+_CONNECTING_CHARS_MAX: Final = 160  # nothing between a word and its value is longer
 _QUOTES: Final = "\"'`"
 _AFTER_SIGN: Final = ("", " ", "\n", *_QUOTES)
 """Behind a sign that assigns, one of these says that the sign is over, as a letter or a digit does."""

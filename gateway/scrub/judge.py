@@ -33,9 +33,7 @@ _EXPRESSION: Final = re.compile(
     r"|(?:os|self|this|process|config|cfg|settings|args|env|environ|request|req|ctx|var|local|secrets?|data|module"
     r"|params|opts|options|conf)\."
 )
-_NO_CALL: Final = re.compile(r"\([^()]*\)\w")
-"""What goes on behind its brackets is not called."""
-
+_NO_CALL: Final = re.compile(r"\([^()]*\)\w")  # what goes on behind its brackets is not called
 _FILE: Final = re.compile(r"(?:[\w.-]{1,40}/)+[\w-]{1,60}\.[a-z]{1,4}|\w{2,40}(?:\\[\w.-]{1,40}){2,}", re.ASCII)
 _SCRIPT: Final = re.compile(r"\A(?:null|true|false|undefined);|[)}\]][{(;,)}\]]|=>|&&|[=!]==|\|\||\(\)|`:|\){")
 _PRINTED: Final = re.compile(r"%[\d.*$]*l*[sdufxi]")
@@ -89,18 +87,12 @@ _TYPESETTING: Final = re.compile(r"\\?\*\([A-Z][a-z]|\\(?:f[A-Z0-9]|[&e\\-]|\([\
 
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 _FINGERPRINT: Final = re.compile(r"(?:\w{2,12}:)?(?:[0-9A-Fa-f]{2}:){7,63}[0-9A-Fa-f]{2}")
-_NUMBERED_THING: Final = re.compile(r"(?!SK)[A-Z]{2}[0-9a-f]{32}")
-"""What Twilio calls a message, a call, an account."""
-
+_NUMBERED_THING: Final = re.compile(r"(?!SK)[A-Z]{2}[0-9a-f]{32}")  # what Twilio calls a message, a call, an account
 _ACCOUNT: Final = re.compile(r"(?:telegram|discord|slack|api):[\w/-]{1,40}", re.ASCII)
 """A person or a place, as Trivet names them."""
 
-_NIL_CHARS: Final = 2
-"""A UUID of one digit and its dashes is nobody's."""
-
-_REFERRING: Final = "@:$%‹›"
-"""Around a name these make a reference to something (`:password`)."""
-
+_NIL_CHARS: Final = 2  # a UUID of one digit and its dashes is nobody's
+_REFERRING: Final = "@:$%‹›"  # around a name these make a reference to something (`:password`)
 _DIGEST: Final = re.compile(
     r"(?:[0-9a-f]{40}|(?:[A-Za-z][\w.]*[-/:])+(?:[0-9a-f]{8}-(?:[0-9a-f]{4}-){3})?[0-9a-f]{7,64})", re.ASCII
 )
@@ -142,13 +134,9 @@ _FULL_SIZE_CHARS: Final = 32
 _FULL_SIZE_DISTINCT: Final = 10
 _HELD_DOWN: Final = re.compile(r"(\w)\1{11,}")
 _ALPHABET: Final = re.compile("abcdefghijklm|opqrstuvwxyz", re.IGNORECASE)
-_NUMBER_CHARS: Final = range(15, 25)
-"""A number of this length behind `token =` is no count, no date and no time."""
-
+_NUMBER_CHARS: Final = range(15, 25)  # a number of this length behind `token =` is no count, no date and no time
 _CHARS_MIN: Final = {Bond.LOOSE: 8, Bond.ADJACENT: 6, Bond.SAID: 4, Bond.ASSIGNED: 4}
-_UNSPOKEN_CHARS_MIN: Final = 14
-"""Letters in one case that nobody could say, and too many for an abbreviation."""
-
+_UNSPOKEN_CHARS_MIN: Final = 14  # letters in one case that nobody could say, and too many for an abbreviation
 _CODE: Final = re.compile(
     r"[a0A]-[z9Z]|\(\?|\\[dwsbAZ]|=>|\(\)|&&|\|\||==|\$\{|[\])]\.|\w\(\w{1,12}[,)]|\w:\w[,}]|,\w{1,3}[=:.]"
 )
@@ -158,12 +146,8 @@ _JUMBLE_CHARS_MIN: Final = 24
 _JUMBLE_TURNS_SHARE: Final = 0.42
 """So often does a drawn sequence change between lower case, capitals, digits and signs; code does half as often."""
 
-CREDENTIAL_CHARS_MIN: Final = 20
-"""Behind `Authorization: Bearer`, so many characters of any kind are the credential."""
-
-_CHOSEN_CHARS_MAX: Final = 24
-"""A person may have chosen a `secret` that is no longer."""
-
+CREDENTIAL_CHARS_MIN: Final = 20  # behind `Authorization: Bearer`, so many characters of any kind are the credential
+_CHOSEN_CHARS_MAX: Final = 24  # a person may have chosen a `secret` that is no longer
 _MADE_CHARS_MIN: Final = {
     KeywordFamily.KEY: {Bond.LOOSE: 16, Bond.ADJACENT: 10, Bond.SAID: 8, Bond.ASSIGNED: 8},
     KeywordFamily.VAGUE: {Bond.LOOSE: 999, Bond.ADJACENT: 24, Bond.SAID: 16, Bond.ASSIGNED: 16},

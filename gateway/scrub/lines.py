@@ -133,15 +133,11 @@ class ListedRun:
         self._starts, self._border = starts[::-1], border
 
 
-_LINE_CHARS_MAX: Final = 400
-"""A longer line is read up to here, unless its rule says otherwise."""
-
+_LINE_CHARS_MAX: Final = 400  # a longer line is read up to here, unless its rule says otherwise
 _LOOK_BACK_CHARS: Final = 96
-_TABLE_LOOK_BACK_CHARS: Final = 124
-"""What stands before an anchor; a stream keeps not much more."""
-
+_TABLE_LOOK_BACK_CHARS: Final = 124  # what stands before an anchor; a stream keeps not much more
 _ROWS_MAX: Final = 200
-_MARK: Final = re.compile(
+_MARK: Final = re.compile(  # what a quotation, a comment, a difference or a log puts in front of each line
     r"(?:[>+#/*-]{1,2} ?){1,2}|\d{4}-\d\d-\d\d[T ][\d:.,]{8,18}Z?(?: [A-Z]{4,8})?(?: [\w.-]{1,24}:)? "
     r"|[A-Z][a-z]{2} [ \d]\d [\d:]{8} \S{1,24} \S{1,24}: |[\w-]{1,24} {2,12}\| "
     r"|[\w./-]{1,60}\.\w{1,5}[:-]\d{1,6}[:-]| {0,6}\d{1,5}(?:\t|  |: )"
@@ -153,8 +149,6 @@ _WRAPPED_END: Final = re.compile(r"\\{0,7}[\"'](?=[\]}),;:<]|\s*\Z)|</|\{(?:code
 """Where the last line ends of a text that stands in quotes or in marks of its own."""
 
 _WRAPPED_ENDS_MAX: Final = 8
-"""What a quotation, a comment, a difference or a log puts in front of each line."""
-
 _SHAPE: Final = str.maketrans("123456789", "0" * 9)
 _OF_COLUMNS: Final = (KeywordFamily.PERSONAL, KeywordFamily.KEY)
 _CELL: Final = re.compile(r"[(,]|\\?[\"'](?P<value>(?:[^\"'\\]|\\.|''){0,256}?)\\?[\"']|[^(,\"']+")
@@ -412,9 +406,7 @@ def _line_end(text: str, at: int, end: int, chars_max: int, *, is_last: bool) ->
 
 
 _HEAD_CHARS_MAX: Final = 160
-_HEAD: Final = re.compile(r"[^\W\d_](?:[^\W\d]|[ _/-](?! )){0,31}")
-"""The head of a column: a name of a few words."""
-
+_HEAD: Final = re.compile(r"[^\W\d_](?:[^\W\d]|[ _/-](?! )){0,31}")  # the head of a column: a name of a few words
 _FIRST_HEAD: Final = re.compile(rf"{_HEAD.pattern}\Z")
 """Of the first column, behind whatever stands on its line before it."""
 

@@ -47,13 +47,9 @@ from gateway.scrub.wrapped import WrappedTokens
 # way of cutting a text, by construction and not by luck.
 
 
-NAMED: Final = "named"
-"""Rules of this kind know where a secret begins, and not by its form where it ends."""
-
+NAMED: Final = "named"  # rules of this kind know where a secret begins, and not by its form where it ends
 _REST_OF_SECRET: Final = re.compile(r"[A-Za-z0-9+/=_.~-]+", re.ASCII)
-_CUT_ZONE_CHARS: Final = 512
-"""A run that is too long is cut before anything that may begin a secret in its last part."""
-
+_CUT_ZONE_CHARS: Final = 512  # a run that is too long is cut before anything that may begin a secret in its last part
 _BUDGET_CHARS: Final = 500_000
 """The budget is given once and for so many characters again: a file of nothing but secrets takes half of that."""
 
@@ -62,8 +58,7 @@ _UNCLOCKED_CHARS_MAX: Final = 8_192
 
 _SIGMA: Final = "\u03a3"
 
-_FORGET_CHARS: Final = 4096
-"""A stream drops what it gave away in pieces of this size: rarely enough to be free."""
+_FORGET_CHARS: Final = 4096  # a stream drops what it gave away in pieces of this size: rarely enough to be free
 
 
 _OF_LINES: Final = (RuledLines, TableColumn)
@@ -432,9 +427,7 @@ def _with_tokens(value: SecretSpan | None, tokens: Sequence[SecretSpan], *, is_r
     return value
 
 
-BUDGET_S: Final = 2.0
-"""Processor time, so that a busy or sleeping machine costs nobody a message; enough for some 5 MB."""
-
+BUDGET_S: Final = 2.0  # processor time, so that a busy or sleeping machine costs nobody a message; enough for some 5 MB
 _KEY_BYTES: Final = 32
 
 
@@ -604,12 +597,8 @@ def _default() -> Scrubber:
 # receives messages, and the next message is read after it.
 
 
-ENDING_CHARS_MAX: Final = 120
-"""How much of a message's end is kept: as far as an announcing word reaches."""
-
-_CARRIED_WORDS_MAX: Final = 4
-"""Words after an announcing one that say what the value is for."""
-
+ENDING_CHARS_MAX: Final = 120  # how much of a message's end is kept: as far as an announcing word reaches
+_CARRIED_WORDS_MAX: Final = 4  # words after an announcing one that say what the value is for
 _SIGN: Final = re.compile(r"[:=：＝→][\s\"'`“«(]*\Z|[-–—]\Z")
 _WORD: Final = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 

@@ -59,14 +59,10 @@ class State:
 
 
 BEGIN: Final = "-----BEGIN"
-BLOCK_CHARS_MAX: Final = 20_000
-"""The largest block: a 16,384 bit RSA key with its headers takes 13 kB."""
-
+BLOCK_CHARS_MAX: Final = 20_000  # the largest block: a 16,384 bit RSA key with its headers takes 13 kB
 _HEADER_CHARS_MAX: Final = 64
 _GAP_CHARS_MAX: Final = 48
-_MARK_CHARS_MAX: Final = 80
-"""No end mark is longer; a stream decides on one only when this much text is there."""
-
+_MARK_CHARS_MAX: Final = 80  # no end mark is longer; a stream decides on one only when this much text is there
 _HEADER: Final = re.compile(r"-----BEGIN(?: [A-Z0-9]{1,12}){0,3} PRIVATE KEY(?: BLOCK)?-----", re.ASCII)
 _GAP: Final = re.compile(r"(?:\\{1,2}[nr]|%5[Cc][nr]|<br ?/?>|vb[A-Z][A-Za-z]{1,8}|[\s>|\"'+*`,\\&._()-]){0,48}")
 _ARMOUR_FIELD: Final = r"(?:Proc-Type|DEK-Info|Version|Comment|Hash|Charset|MessageID):"
@@ -78,9 +74,7 @@ _LINE_MARK: Final = re.compile(
 """Line numbers, comment signs, names of containers, times: what tools put in front of each line. A placeholder is none:
 the token that it stands for was too long for one, or had been taken with the whole key."""
 
-_MARKED_CHARS_MAX: Final = 192
-"""So much text behind a header shows whether its lines are marked."""
-
+_MARKED_CHARS_MAX: Final = 192  # so much text behind a header shows whether its lines are marked
 _MATERIAL: Final = re.compile(rf"[A-Za-z0-9+/=]{{16}}|{_ARMOUR_FIELD}", re.ASCII)
 _ENDS: Final = re.compile(
     r"(?P<mark>-----END [A-Z0-9 ]{1,40}-----)"
@@ -150,9 +144,7 @@ class KeyBlock(State):
 # Nearly always the very next word does.
 
 
-_REACH_CHARS: Final = 40
-"""How far behind the value its announcing word may begin."""
-
+_REACH_CHARS: Final = 40  # how far behind the value its announcing word may begin
 _RUN_CHARS_MAX: Final = 72
 _VALUE_CHARS_MIN: Final = 6
 _MADE: Final = re.compile(r"[-0-9](?:(?<=[0-9])|[a-z]{3,12}-[a-z]{3,12}-)")
@@ -381,14 +373,10 @@ class CookieLine(State):
 # value is a secret unless the line speaks of an id, a hash or a version.
 
 
-_VENDOR_REACH_CHARS: Final = 48
-"""How far behind the name a value may begin."""
-
+_VENDOR_REACH_CHARS: Final = 48  # how far behind the name a value may begin
 _UNIT_CHARS_MAX: Final = 512
 _VENDOR_VALUE_CHARS_MIN: Final = 20
-_UNMISTAKABLE_CHARS: Final = 32
-"""So many random characters need no sign before them."""
-
+_UNMISTAKABLE_CHARS: Final = 32  # so many random characters need no sign before them
 _DIGITS_MIN: Final = 3
 _HOST: Final = re.compile(r"[\w-]{0,20}\.(?:com|io|net|org|dev|ai|app|cloud|co|ru|cn|me|eu|us)\b|[\w./-]{0,40}@")
 _FIELD: Final = re.compile(r"[^\s=:\"'`(){}\[\],;<>|]+")

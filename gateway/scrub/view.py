@@ -24,12 +24,8 @@ from typing import Final, NamedTuple
 # in the password of an address), and what no token is made of.
 
 
-LOOK_BACK_CHARS: Final = 512
-"""How much of the raw text before it may decide what a spelling means."""
-
-_LOOK_AHEAD_CHARS: Final = 48
-"""No spelling is longer."""
-
+LOOK_BACK_CHARS: Final = 512  # how much of the raw text before it may decide what a spelling means
+_LOOK_AHEAD_CHARS: Final = 48  # no spelling is longer
 _NEAR_INVISIBLE: Final = (
     "\x00-\x06\x08\x0e-\x1a\x7f-\x84\x86-\x9a\x9c-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
     "\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8"
@@ -101,9 +97,7 @@ _AUTHORITY: Final = re.compile(r"://[^\s/?#\"'<>@]*")
 _DELIMITERS: Final = frozenset("@/:?#[]{}<>$|^")
 """Encoded because they would end the part of an address they stand in."""
 
-_LITERAL: Final = frozenset("\\%`'<>")
-"""Percent-encoded, these stay: a value that holds one goes on behind it."""
-
+_LITERAL: Final = frozenset("\\%`'<>")  # percent-encoded, these stay: a value that holds one goes on behind it
 _CLOSES_JSON: Final = re.compile(r"[:,}\]&]|%(?:25){0,3}(?:3A|2C|7D|5D|20|0A|2F|3E|26)", re.IGNORECASE)
 _OPENS_JSON: Final = re.compile(
     r"(?:[{\[,:]|%(?:25){0,3}(?:7B|5B|2C|3A|3D|0A|20))(?: |\+|%(?:25){0,3}20)?\Z", re.IGNORECASE
@@ -343,9 +337,7 @@ RUN_CHARS_MAX: Final = 16 * 1024
 The cut is counted in characters, and a placeholder has not as many as its secret: of a text with such a unit a second
 scrub may remove more than the first. Counting anew from each secret would mean to read every unit twice."""
 
-CONTEXT_CHARS: Final = 128
-"""How far a rule may look back: a stream keeps this much of what it already gave away."""
-
+CONTEXT_CHARS: Final = 128  # how far a rule may look back: a stream keeps this much of what it already gave away
 _CJK: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u2fff\u3040-\ud7ff"
 """Thai, Lao, Burmese, Khmer, Chinese, Japanese, Korean."""
 _IS_CJK: Final = re.compile(f"[{_CJK}]").match
