@@ -1,6 +1,8 @@
-"""Scan closed text ahead of the machine for rules' anchors, keywords and key blocks.
+"""Scan closed text ahead of the machine for everything that a secret may begin with or be announced by.
 
-One search finds the landmarks (lookahead.py); only around them is looked at more closely."""
+The anchors of the rules, the announcing words and the line that begins a key block are all literals, so one search
+for the lower-case forms of all of them finds every place that may matter; only around those is looked at more closely.
+In nearly all texts of nearly all people it finds nothing, and then there is nothing more to do."""
 
 from __future__ import annotations
 
@@ -26,12 +28,6 @@ from gateway.scrub.words import (
     is_announcing,
     vocabulary,
 )
-
-# Everything in a text that a secret may begin with or be announced by, found in one pass.
-#
-# The anchors of the rules, the announcing words and the line that begins a key block are all literals, so one search
-# for the lower-case forms of all of them finds every place that may matter. In nearly all texts of nearly all people
-# it finds nothing, and then there is nothing more to do.
 
 
 class Anchors(NamedTuple):
@@ -61,7 +57,7 @@ class _Meaning(NamedTuple):
 
 
 class AnchorFinder:
-    """Finds landmarks."""
+    """Finds all of these in one search."""
 
     __slots__ = ("_finder", "_meanings")
 
@@ -318,7 +314,7 @@ class _Run(NamedTuple):
 class LookaheadScanner:
     """Looks over closed text for a machine."""
 
-    __slots__ = ("_chart", "_hides_examples", "_known", "_rules", "_secret_in")
+    __slots__ = ("_finder", "_hides_examples", "_known", "_rules", "_secret_in")
 
     def __init__(
         self, known: KnownValues, secret_in: Callable[[str], str | None] | None, *, hides_examples: bool = False
@@ -328,7 +324,7 @@ class LookaheadScanner:
         self._hides_examples = hides_examples
         self._rules = rule_book()
         self._known = known
-        self._chart = anchor_finder()
+        self._finder = anchor_finder()
         self._secret_in = secret_in
 
     def over(
@@ -345,7 +341,7 @@ class LookaheadScanner:
         """Scan `text[start:end]`; `lowered` is the text in lower case, as long as the text. `certain` are secrets that
         were found already, some of them elsewhere; at `border` one ended; `is_last` says that no announcing word can
         follow."""
-        anchors, places, blocks, line_places = self._chart.anchors_in(text, lowered, start, end)
+        anchors, places, blocks, line_places = self._finder.anchors_in(text, lowered, start, end)
         spans = self._spans(text, lowered, start, end, anchors, certain)
         of_lines = {
             (at, rule.id): Opening(at, 0, rule)
@@ -367,7 +363,7 @@ class LookaheadScanner:
     def first_suspect(self, text: str, lowered: str, start: int, end: int) -> int:
         """Return the position in `text[start:end]` of the first thing that a secret may begin with; `end` if there is
         none."""
-        anchors, places, _, lines = self._chart.anchors_in(text, lowered, start, end)
+        anchors, places, _, lines = self._finder.anchors_in(text, lowered, start, end)
         suspects = [at for at, _ in (*anchors[:1], *places[:1], *lines[:1])]
         return min(suspects, default=end)
 

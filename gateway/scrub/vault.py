@@ -77,9 +77,6 @@ def _bound_to(name: SecretName, expires_at_ms: int) -> bytes:
     return json.dumps([str(name.key), str(name.sent_by), name.placeholder, expires_at_ms]).encode()
 
 
-# What keeps secrets in a role: a scrubber that knows what this installation must not say, and the vault's seal.
-
-
 def scrubber_of(loaded: Loaded, *more: str) -> Scrubber:
     """Make a scrubber that knows the configured secrets and `more`; its placeholders are the same in every role.
 
