@@ -63,8 +63,6 @@ class GluedWord(State):
 class Phrase(State):
     """State: the first word of a phrase was read; does the second follow?"""
 
-    __slots__ = ("_first",)
-
     def __init__(self, first: Announcement) -> None:
         self._first = first
 
@@ -92,8 +90,6 @@ class Phrase(State):
 class LoginPair(State):
     """State: a name is expected, and behind a separator its password."""
 
-    __slots__ = ("_begun_at", "_has_name", "_is_labelled", "_is_separated", "_words")
-
     POSITIONS = ("_begun_at",)
 
     _CONNECTS: Final = re.compile(r"[:=—–-]{1,2}\Z|[-=]{1,2}>\Z|[:=]|[*_`\"']{1,2}")
@@ -105,12 +101,11 @@ class LoginPair(State):
     _ENDS: Final = re.compile(r"\n|\\{0,3}\"[,}\]]")
     _WORDS_MAX: Final = 4
 
+    _has_name = _is_labelled = _is_separated = False
+    _words = 0
+
     def __init__(self, begun_at: int) -> None:
         self._begun_at = begun_at
-        self._has_name = False
-        self._is_labelled = False
-        self._is_separated = False
-        self._words = 0
 
     def step(self, text: str, at: int, end: int, *, is_last: bool) -> StepResult:
         """See `State.step`."""
@@ -182,8 +177,6 @@ class LoginPair(State):
 class CommandLine(State):
     """State: the name of a program was read, one of whose options takes a password."""
 
-    __slots__ = ("_begun_at", "_options")
-
     POSITIONS = ("_begun_at",)
 
     _ENDS: Final = frozenset("\n|;&")
@@ -200,13 +193,12 @@ class CommandLine(State):
             unit = unit_end(text, at, min(end, at + _REACH_CHARS))
             if at - self._begun_at > _REACH_CHARS or text[at] in self._ENDS:
                 return StepResult(at, is_over=True)
-            option = self._option(text, at, unit)
-            if option is None and announces_more(text[at:unit]) and not text.startswith("__", at):
-                return StepResult(at, is_over=True)
-            if option is not None:
+            if option := self._option(text, at, unit):
                 is_pair = bool({"-u", "-U", "--user"} & self._options)
                 word = Announcement(option, option, "", KeywordFamily.PERSONAL, is_spaced=False, is_pair=is_pair)
                 return StepResult(option, becomes=AnnouncedValue(word, Bond.SAID))
+            if announces_more(text[at:unit]) and not text.startswith("__", at):
+                return StepResult(at, is_over=True)
             at = unit
         return StepResult(at)
 

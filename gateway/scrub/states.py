@@ -388,14 +388,13 @@ _VENDOR_WORD: Final = re.compile(r"[A-Z]?[a-z]+\d*|[A-Z]+\d*", re.ASCII)
 class NearVendor(State):
     """State: the name of a vendor was read; its secret may follow on this line."""
 
-    __slots__ = ("_begun_at", "_is_assigned", "_is_fresh")
-
     POSITIONS = ("_begun_at",)
+
+    _is_assigned = False
+    _is_fresh = True
 
     def __init__(self, begun_at: int) -> None:
         self._begun_at = begun_at
-        self._is_assigned = False
-        self._is_fresh = True
 
     def step(self, text: str, at: int, end: int, *, is_last: bool) -> StepResult:
         """See `State.step`."""
