@@ -314,7 +314,9 @@ class Machine:
 
     def _go_on(self, state: State, text: str, end: int, ahead: Lookahead, *, is_last: bool) -> bool:
         """Take one step in what is open. False: it needs more text."""
-        due_at = self._interrupts(state, end) if self._due is not None else None
+        due_at = self._due.due_at if self._due is not None and type(state) not in _UNINTERRUPTED else None
+        if due_at is not None and not self._at <= due_at <= end:
+            due_at = None
         if type(state) is AnnouncedValue:
             is_form = bool(ahead.spans) and not ahead.spans[-1].rule.startswith((OWN, NAMED))
             state.token_at = ahead.spans[-1].start if is_form else None
@@ -348,12 +350,6 @@ class Machine:
             self._at, self._state, self._due = due_at, self._due, None
             return True
         return step.cut is not None
-
-    def _interrupts(self, state: State, end: int) -> int | None:
-        """Return where a rule is due that is to read its line before the open state does; None if there is none."""
-        due_at = self._due.due_at if self._due is not None else None
-        is_due = due_at is not None and self._at <= due_at <= end and type(state) not in _UNINTERRUPTED
-        return due_at if is_due else None
 
     def _close(self, state: State) -> None:
         """Go on without a state, with the one that it interrupted, or with the lines that are due below it."""
