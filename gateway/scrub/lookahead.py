@@ -29,16 +29,18 @@ from gateway.scrub.words import (
     vocabulary,
 )
 
+Place = tuple[int, int]  # where something begins and ends
+
 
 class Anchors(NamedTuple):
     """Positions in one stretch of text, each list from left to right."""
 
     anchors: list[Site]
-    words: list[tuple[int, int]]
+    words: list[Place]
     """Where announcing words may stand; of those that begin together the longest, and none inside another."""
     blocks: list[int]
     """Where a key block may begin."""
-    lines: list[tuple[int, int]]
+    lines: list[Place]
     """Where the anchors of line rules stand."""
 
 
@@ -79,9 +81,9 @@ class AnchorFinder:
     def anchors_in(self, text: str, lowered: str, start: int, end: int) -> Anchors:
         """Find the anchors of `text[start:end]`; `lowered` is the text in lower case, as long as the text."""
         anchors: list[Site] = []
-        words: list[tuple[int, int]] = []
+        words: list[Place] = []
         blocks: list[int] = []
-        lines: list[tuple[int, int]] = []
+        lines: list[Place] = []
         meanings = self._meanings
         for which, at, stop in self._finder.find(lowered, start, end):
             spellings, is_loose, is_begin, is_word, is_tail, is_line = meanings[which]
@@ -114,9 +116,6 @@ def anchor_finder() -> AnchorFinder:
 # This decides nothing: the walk of announced.py would come to the same end, a few dozen steps later.
 
 
-KeywordPlace = tuple[int, int]
-"""Where an announcing word may stand."""
-
 _VALUED: Final = frozenset(
     {KeywordFamily.PERSONAL, KeywordFamily.KEY, KeywordFamily.VAGUE, KeywordFamily.CODE, KeywordFamily.SCHEME}
 )
@@ -145,7 +144,7 @@ _ASSIGNED_NAME: Final = re.compile(
 """`"password": "token"`; a list and a call may hold more than the name."""
 
 
-def without_talk(text: str, lowered: str, places: list[KeywordPlace], end: int, *, is_last: bool) -> list[KeywordPlace]:
+def without_talk(text: str, lowered: str, places: list[Place], end: int, *, is_last: bool) -> list[Place]:
     """Return those places of announcing words in `text[:end]` whose word may be followed by a value.
 
     A word that is only talked about is dropped if no word that stays begins within its talk: the walk from the first
@@ -154,7 +153,7 @@ def without_talk(text: str, lowered: str, places: list[KeywordPlace], end: int, 
     decided = end if is_last else end - 1
     limit = decided
     halt = end
-    kept: list[KeywordPlace] = []
+    kept: list[Place] = []
     for at, stop in reversed(places):
         word = lowered[at:stop]
         is_valued = word in valued
@@ -245,7 +244,7 @@ def _apart(known: Sequence[SecretSpan], others: Iterable[SecretSpan]) -> Iterato
             yield span
 
 
-def _edges(runs: Iterable[tuple[int, int]], borders: Sequence[tuple[int, ...] | SecretSpan]) -> Iterator[list[int]]:
+def _edges(runs: Iterable[Place], borders: Sequence[tuple[int, ...] | SecretSpan]) -> Iterator[list[int]]:
     """Yield for each run where it begins, where borders in it begin and end, and where the run ends; all in order."""
     nearest = 0
     for at, stop in runs:
