@@ -580,16 +580,13 @@ class AnnouncedValue(State):
     def _is_secret(self, value: str, *, is_quoted: bool) -> bool:
         is_somebodys = self._is_named and self._family is KeywordFamily.VAGUE and len(value) >= _NAMED_KEY_CHARS_MIN
         family = KeywordFamily.KEY if is_somebodys else self._family
-        if self._family is KeywordFamily.PERSONAL and self._bond >= Bond.ADJACENT and self._is_number(value):
+        is_number = self._word.word in vocabulary().numbers and NUMBER.match(value) is not None
+        if is_number and self._family is KeywordFamily.PERSONAL and self._bond >= Bond.ADJACENT:
             return True
         if self._word.word in vocabulary().codes and not any(map(str.isdigit, value)):
             return False
         is_constant = self._word.is_constant and self._bond == Bond.ASSIGNED and not self._rest_read
         return is_secret(value, family, self._bond, is_quoted=is_quoted, is_constant=is_constant)
-
-    def _is_number(self, value: str) -> bool:
-        """Tell whether it is what a PIN looks like, behind a word that announces one."""
-        return self._word.word in vocabulary().numbers and NUMBER.match(value) is not None
 
     def _quoted(self, text: str, at: int, end: int, *, is_last: bool) -> StepResult | int | None:
         """Read a value in quotes, spaces included. None: the quote does not close, read the value as unquoted."""

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from gateway.scrub.announced import REACH_CHARS
 from gateway.scrub.known import PLACEHOLDER, KnownValues, united
 from gateway.scrub.lines import LineRule, follows_cell, line_rules, rule_at, seed_phrases
-from gateway.scrub.openings import BETWEEN_WORDS, SECOND_WORD
+from gateway.scrub.openings import SECOND_WORD
 from gateway.scrub.rules import UNSPOKEN, SecretRule, SecretSpan, Site, finder, rule_book
 from gateway.scrub.states import BEGIN, Candidate, candidates
 from gateway.scrub.view import CONTEXT_CHARS, ENCODED, ENCODED_CHARS_MIN, encoded_texts, stretches
@@ -189,12 +189,9 @@ def _stands_alone(text: str, at: int, stop: int, end: int) -> bool:
 
 def _phrase(text: str, at: int, first: str) -> tuple[KeywordFamily, int]:
     """Return what the first word of a phrase announces with the word behind it, or without, and how much was read."""
-    words = vocabulary()
-    between = BETWEEN_WORDS.match(text, at)
-    second_at = between.end() if between else at
-    second = SECOND_WORD.match(text, second_at)
-    family = words.together[first].get(second.group().lower()) if second else None
-    return family or words.announcing[first][0], second.end() if second else second_at
+    words, second = vocabulary(), SECOND_WORD.match(text, at)
+    assert second is not None, "it may be empty"
+    return words.together[first].get(second["word"].lower(), words.announcing[first][0]), second.end()
 
 
 def _end_of_talk(text: str, at: int, end: int, halt: int) -> tuple[int, int] | None:

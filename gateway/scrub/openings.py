@@ -16,8 +16,7 @@ from gateway.scrub.states import CookieLine, NearVendor, State, StepResult
 from gateway.scrub.view import unit_end
 from gateway.scrub.words import Announcement, KeywordFamily, announces_more, vocabulary
 
-BETWEEN_WORDS: Final = re.compile(r"[ _-]?(?:(?:d[eo]?|di) (?:la )?|d')?")
-SECOND_WORD: Final = re.compile(r"[^\W\d_]{1,16}")
+SECOND_WORD: Final = re.compile(r"[ _-]?(?:(?:d[eo]?|di) (?:la )?|d')?(?P<word>[^\W\d_]{1,16}|)")
 _REACH_CHARS: Final = 96
 
 
@@ -68,19 +67,18 @@ class Phrase(State):
 
     def step(self, text: str, at: int, end: int, *, is_last: bool) -> StepResult:
         """See `State.step`."""
-        between = BETWEEN_WORDS.match(text, at, end)
-        second_at = between.end() if between else at
-        if second_at == end and not is_last:
+        second = SECOND_WORD.match(text, at, end)
+        assert second is not None, "it may be empty"
+        if second.start("word") == end and not is_last:
             return StepResult(at, waits=True)
-        second = SECOND_WORD.match(text, second_at, end)
-        family = vocabulary().together[self._first.word].get(second.group().lower()) if second else None
-        if second and family is KeywordFamily.LOGIN:
-            return StepResult(second.end(), becomes=LoginPair(second.end()))
-        if second and family:
-            last = second.group().lower()
+        last, stop = second["word"].lower(), second.end()
+        family = vocabulary().together[self._first.word].get(last)
+        if family is KeywordFamily.LOGIN:
+            return StepResult(stop, becomes=LoginPair(stop))
+        if family:
             word = self._first.word if last in vocabulary().numbers else last
-            value = self._first._replace(end=second.end(), word=word, family=family, needs_sign=False)
-            return StepResult(second.end(), becomes=AnnouncedValue(value))
+            value = self._first._replace(end=stop, word=word, family=family, needs_sign=False)
+            return StepResult(stop, becomes=AnnouncedValue(value))
         if self._first.family is KeywordFamily.PHRASE:
             return StepResult(at, is_over=True)
         first = self._first._replace(end=at)

@@ -312,9 +312,9 @@ def announcements(
             or (words.of_codes if word in words.numbers else words.of_networks).search(_sentence(before))
         ):
             needs_sign = False
-        if family is KeywordFamily.LOGIN and (last in _IN_NAMES or _PART_OF_NAME.match(text, stop, end)):
-            continue
-        if family is KeywordFamily.LOGIN and words.denies_after.match(text, stop, end):
+        if family is KeywordFamily.LOGIN and (
+            last in _IN_NAMES or _PART_OF_NAME.match(text, stop, end) or words.denies_after.match(text, stop, end)
+        ):
             continue
         is_header = family in _OF_HEADERS and "authorization" in before and _HEADER.search(before) is not None
         is_tail = last.isalnum() and before.isascii()
