@@ -145,20 +145,15 @@ class Form:
     def is_begun(self, text: str, at: int, end: int) -> bool:
         """Tell whether `text[at:end]` is the beginning of this form, with more of it to come."""
         for symbol in self._symbols:
-            found = symbol.match(text, at, end) or _behind_break(symbol, text, at, end)
-            if found is None:
+            if (found := symbol.match(text, at, end)) is None:
                 gap = _BREAK.match(text, at, end)
-                return (gap.end() if gap else at) == end
+                behind = gap.end() if gap else at
+                # The last sign of the break may be the symbol itself.
+                found = symbol.match(text, behind, end) or symbol.match(text, max(at, behind - 1), end)
+                if found is None:
+                    return behind == end
             at = found.end()
         return False
-
-
-def _behind_break(symbol: re.Pattern[str], text: str, at: int, end: int) -> re.Match[str] | None:
-    """Match the symbol after a line break; the last sign of the break may be the symbol itself."""
-    gap = _BREAK.match(text, at, end)
-    if gap is None or gap.end() == at:
-        return None
-    return symbol.match(text, gap.end(), end) or symbol.match(text, gap.end() - 1, end)
 
 
 def forms(value: str) -> Iterator[Form]:
