@@ -493,7 +493,7 @@ def _drawn(example: str) -> str:
 
 def _lines_of(text: str, header: str, count: int) -> Sequence[int]:
     """Return the lines of so many tables with such a header, of which none is looked for in texts over several lines;
-    zeros if there are more or less of them."""
+    zeros if there are not so many."""
     plain = _LONG_TEXT.sub(lambda found: "\n" * found[0].count("\n"), text)
     found = [number for number, line in enumerate(plain.splitlines(), 1) if re.match(header, line.lstrip())]
     return found if len(found) == count else [0] * count

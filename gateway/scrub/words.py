@@ -62,7 +62,7 @@ _TOKENS: Final = frozenset(["token", "tokens"])
 
 
 _COMPARED: Final = ("certain_after", "says", "copulas", "possessives", "carries", "complements", "exchanged", "types")
-"""Lists of words that are compared one by one; the others are read as patterns."""
+"""Lists whose words are compared one by one."""
 
 
 class KeywordFamily(StrEnum):
