@@ -27,7 +27,12 @@ class Setting:
 
     key: str
     field: FieldInfo
-    description: str
+    section: type[Section]
+
+    @property
+    def description(self) -> str:
+        """Return what it means. Most starts need that of no key, and it is read from the source."""
+        return self.section.meanings().get(self.key.rpartition(".")[2], "")
 
     @property
     def variable(self) -> str:
@@ -59,7 +64,7 @@ class Setting:
         name, _, key = path.partition(".")
         TypeAdapter(name_kind).validate_python(name)
         field = kind.model_fields.get(key)
-        return Setting(f"{self.key}.{path}", field, kind.meanings()[key]) if field else None
+        return Setting(f"{self.key}.{path}", field, kind) if field else None
 
     def entry_keys(self, name: str) -> tuple[str, ...]:
         """Return every key that the entry `name` can have, in full."""
@@ -133,13 +138,12 @@ def variables() -> Mapping[str, Setting]:
 
 
 def _leaves(section: type[Section], prefix: str) -> Iterator[Setting]:
-    meanings = section.meanings()
     for name, field in section.model_fields.items():
         kind = field.annotation
         if isinstance(kind, type) and issubclass(kind, Section):
             yield from _leaves(kind, f"{prefix}{name}.")
         else:
-            yield Setting(prefix + name, field, meanings[name])
+            yield Setting(prefix + name, field, section)
 
 
 def _members(annotation: object) -> tuple[object, ...]:

@@ -19,6 +19,7 @@ from gateway.config.channels import ChannelSettings, PluginAccount
 from gateway.config.derived import found_provider, is_readable_by_others
 from gateway.config.presets import PRESETS, Preset
 from gateway.config.secrets import environment_secrets, names_a_secret, settings_secrets
+from gateway.config.section import Section
 from gateway.config.settings import SCRIPTED_MODEL, Settings
 from gateway.contracts.errors import ConfigError
 from gateway.packages import PluginKind, enabled_parts
@@ -228,7 +229,7 @@ def _of_channel(key: str) -> Setting | None:
     if len(parts) != 3 or parts[0] != "channels" or parts[1] in ChannelSettings.model_fields:
         return None
     field = PluginAccount.model_fields.get(parts[2])
-    return Setting(key, field or FieldInfo(annotation=SecretStr if names_a_secret(parts[2]) else Any), "")
+    return Setting(key, field or FieldInfo(annotation=SecretStr if names_a_secret(parts[2]) else Any), Section)
 
 
 def _drop_unknown_channels(given: dict[str, _Given], channels: Collection[str]) -> list[str]:

@@ -81,7 +81,10 @@ BareUrlOrEmpty = Annotated[UrlOrEmpty, AfterValidator(bare)]
 class Section(BaseModel):
     """One table of the file. What a key means is written below it."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, hide_input_in_errors=True)
+    # Deferred: a section is built once, as a part of those that hold it, and not by itself before, too.
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", validate_default=True, hide_input_in_errors=True, defer_build=True
+    )
 
     @classmethod
     def meanings(cls) -> Mapping[str, str]:
