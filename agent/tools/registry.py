@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from functools import cache, lru_cache
+from functools import lru_cache
 from hashlib import sha256
 from itertools import islice
 from typing import Any, Final, NamedTuple
@@ -74,18 +74,6 @@ class Fitting:
             said = "; ".join(map(schema_problem, sorted(problems, key=lambda problem: list(problem.path))))
             raise ToolError(said, FailureCause.ARGUMENTS)
         return arguments
-
-
-def check_schema(schema: Mapping[str, Any]) -> None:
-    """Check that a schema is valid. Raises `SchemaError`."""
-    _check(json.dumps(schema, sort_keys=True))
-
-
-@cache
-def _check(schema: str) -> None:
-    """Check a schema, once for each text: our own are the same in every registry, and checking all of them
-    takes 0.2 s."""
-    Draft202012Validator.check_schema(json.loads(schema))
 
 
 async def run_in_time(tool: Tool, context: ToolContext, arguments: Mapping[str, Any]) -> str:
@@ -201,7 +189,8 @@ class _Shown(NamedTuple):
 
 
 class ToolRegistry:
-    """All tools of an agent process, by name. Refuses two tools of one name and a broken schema.
+    """All tools of an agent process, by name. Refuses two tools of one name. That a schema is valid is for those to see
+    to who bring tools of others: our own are checked by tests, since each start would spend 35 ms on that.
 
     `read_more` is always among them: it belongs to the results, which are kept here, or `elsewhere`. `absent` tools
     are listed with their reasons, and a call of one says so. What touches the same thing runs one after the other in
@@ -257,8 +246,6 @@ class ToolRegistry:
         tools = {tool.spec.name: tool for tool in new}
         if len(tools) != len(new) or not kept.keys().isdisjoint(tools):
             raise ValueError("two tools share a name")
-        for tool in new:
-            check_schema(tool.checked)
         self._tools = {**kept, **tools}
         self._fitting |= {name: Fitting(tool.checked) for name, tool in tools.items()}
         self._shown.cache_clear()

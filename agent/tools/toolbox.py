@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
-from jsonschema import SchemaError
+from jsonschema import Draft202012Validator, SchemaError
 
 from agent.limits import FILE_THREADS_MAX, FILE_THREADS_OWNER_MAX, QUERIES_MAX, QUERIES_OWNER_MAX
 from agent.models.requests import ToolSpec
@@ -131,9 +131,11 @@ def _add_plugins(registry: ToolRegistry, tools: Iterable[Tool]) -> None:
             _log.error("plugin.broken", reason=f"the tool {tool.spec.name} is left out: there is one of that name")
             continue
         try:
-            registry.add([tool])
+            Draft202012Validator.check_schema(tool.checked)
         except SchemaError as error:
             _log.error("plugin.broken", reason=f"the tool {tool.spec.name} is left out: {error.message}")
+        else:
+            registry.add([tool])
 
 
 MCP_HOMES: Final = "mcp"

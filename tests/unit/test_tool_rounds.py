@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from jsonschema import SchemaError
 
 from agent.limits import TOOL_RESULT_CHARS_MAX, TOOLS_PARALLEL_MAX
 from agent.models.requests import RequestedCall, ToolSpec
@@ -470,8 +469,3 @@ def test_two_tools_of_one_name_are_refused_together_with_their_company() -> None
     with pytest.raises(ValueError, match="share a name"):
         tools.add([tool("two"), tool("one")])
     assert [spec.name for spec in tools.specs] == ["one", "read_more"]
-
-
-def test_a_broken_schema_is_refused() -> None:
-    with pytest.raises(SchemaError):
-        registry(Tool(ToolSpec("bad", "", {"type": "nonsense"}), "test", Risk.READ, tool("x").run))

@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from agent.models.requests import ToolSpec
 from agent.tools.files.workspace import Workspaces
+from agent.tools.policy import Risk
+from agent.tools.tool import Tool
 from agent.tools.toolbox import open_toolbox
 from gateway.clock import SystemClock
 from gateway.config.loader import load_settings
@@ -21,7 +24,7 @@ from gateway.contracts.sessions import GrantRole
 from gateway.ops.supervisor.plan import for_admin, for_agent, for_channels
 from gateway.scrub import Scrubber
 from gateway.store.foreign import ForeignDatabases
-from tests.parts.tooling import call, context, run, tool
+from tests.parts.tooling import call, check_schema, context, run, tool
 from tests.parts.waiting import until
 
 ROOT = Path(__file__).parents[2]
@@ -267,6 +270,20 @@ async def test_a_server_that_nothing_would_hold_is_not_started_and_said_to_be_of
         assert off.startswith("mcp_held (off: neither bubblewrap nor Landlock works here")
 
 
+async def test_a_plug_in_s_tool_with_a_broken_schema_is_left_out(tmp_path: Path) -> None:
+    broken = Tool(ToolSpec("bad", "", {"type": "nonsense"}), "test", Risk.READ, tool("fine").run)
+    async with open_toolbox(
+        load_settings(None, {}).settings.tools,
+        workspaces=Workspaces(tmp_path / WORKSPACES),
+        own=(),
+        plugins=[broken, tool("fine")],
+        databases=ForeignDatabases({}),
+        scrubber=Scrubber(),
+        clock=SystemClock(),
+    ) as tools:
+        assert {"bad", "fine"} & tools.names == {"fine"}
+
+
 async def test_every_schema_is_of_a_kind_that_all_providers_take(tmp_path: Path) -> None:
     """An object on top without alternatives, and a type for every property."""
     async with open_toolbox(
@@ -278,6 +295,7 @@ async def test_every_schema_is_of_a_kind_that_all_providers_take(tmp_path: Path)
         clock=SystemClock(),
     ) as tools:
         for spec in tools.specs:
+            check_schema(json.dumps(spec.schema))
             assert spec.schema["type"] == "object"
             assert set(spec.schema) <= {"type", "properties", "required"}, spec.name
             assert all("type" in part for part in spec.schema["properties"].values()), spec.name
