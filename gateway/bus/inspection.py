@@ -20,7 +20,7 @@ LAYOUT_VERSION: Final = 1
 INSTALLATION_FIELD: Final = "installation"
 """Of `meta`: whose the bus is."""
 OLDEST_SERVER: Final = (6, 2)
-_LOOK_EVERY_S: Final = 0.1
+_LOOK_EVERY_S: Final = 0.02  # a first start waits for it
 _KEEPS_ALL: Final = "noeviction"
 _UNKNOWN: Final = ""  # managed servers often refuse CONFIG GET
 
