@@ -16,8 +16,9 @@ import stat
 import sys
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TextIO
 
@@ -177,7 +178,7 @@ FORK: Final = "--fork"
 """Tells the process that the supervisor executes to make several roles, one for each of the descriptors that follow."""
 
 PID_BYTES: Final = 4
-"""Of the first that such a role says to the supervisor: its process id, little-endian."""
+"""Of the first that such a fork says to the supervisor: its process id, little-endian."""
 
 READY: Final = b"ready\n"
 _STDIN: Final = 0
@@ -189,6 +190,14 @@ def report_ready() -> None:
     if stat.S_ISSOCK(os.fstat(_STDIN).st_mode):
         with contextlib.suppress(OSError):
             os.write(_STDIN, READY)
+
+
+def show_as(command: Sequence[str]) -> None:
+    """Have lists of processes show this command line, in the memory of the one with which the process was executed."""
+    fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    start, end = int(fields[45]), int(fields[46])  # arg_start and arg_end of proc(5)
+    shown = b"".join(os.fsencode(word) + b"\0" for word in command)[: end - start - 1]  # and a last zero, or more shows
+    ctypes.memmove(start, shown.ljust(end - start, b"\0"), end - start)
 
 
 def load_without(absent: str, module: str) -> None:

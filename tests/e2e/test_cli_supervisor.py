@@ -82,6 +82,10 @@ async def test_a_role_that_is_killed_starts_again_with_a_new_process(tmp_path: P
     assert not any(psutil.pid_exists(facts["pid"]) for facts in journal.events("role started"))
 
 
+A_COMMAND = """
+import json, os, sys
+os.write(0, json.dumps([sys.argv[1], os.environ["TRIVET_AGENT__API_KEY"]]).encode())
+"""
 A_ROLE = """
 import json, os, pathlib, signal, sys
 with open("/proc/self/cmdline") as shown:
@@ -100,15 +104,18 @@ signal.pause()
 async def test_roles_that_start_together_are_forks_that_know_their_own_secrets_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, can_fork: bool, has_begun: bool
 ) -> None:
-    """And the supervisor's own children, which start again like all others, also where the program that the supervisor
-    was before has begun their origin. Where the system allows no such thing, each is executed."""
+    """And the supervisor's own children, which start again like all others, also where a command line, which knows all
+    secrets, was run in a fork of their origin before. Where the system allows no such thing, each is executed."""
     if not can_fork:
         monkeypatch.setattr(os, "pidfd_open", Mock(side_effect=PermissionError))
     (tmp_path / "a_role.py").write_text(A_ROLE)
     common = {"PATH": os.defpath, "PYTHONPATH": f"{tmp_path}:{Path(__file__).parents[2]}"}
     monkeypatch.setenv("PYTHONPATH", common["PYTHONPATH"])
     monkeypatch.setenv("TRIVET_AGENT__API_KEY", "hush supervisor")
-    origin = ForkOrigin.of_word(ForkOrigin.begin().as_word()) if has_begun else None
+    origin = ForkOrigin.begin() if has_begun else None
+    if origin is not None:
+        (tmp_path / "a_command.py").write_text(A_COMMAND)
+        assert origin.run("a_command", "quiet") == ["quiet", "hush supervisor"]
     roles = [
         RoleProcess(
             name, python_module("a_role", name, str(tmp_path / name)), {**common, f"KEY_OF_{name}": f"hush {name}"}
@@ -145,6 +152,29 @@ async def test_an_origin_that_nobody_needs_ends() -> None:
     watch = watch_of(python("agent", "-c", "import sys; sys.exit(2)"), journal=Journal(), origin=unused)
     assert await watch.supervise() == 2
     assert [await each.wait() for each in ending] == [0, 0]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="roles are forks on Linux only")
+@pytest.mark.parametrize(("ends", "code"), [("raise SystemExit(3)", 3), ("import os; os.kill(os.getpid(), 9)", 247)])
+def test_a_command_line_that_hands_nothing_over_ends_with_its_own_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: str, code: int
+) -> None:
+    (tmp_path / "a_command.py").write_text(ends)
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{Path(__file__).parents[2]}")
+    origin = ForkOrigin.begin()
+    with pytest.raises(SystemExit) as ended:
+        origin.run("a_command")
+    assert ended.value.code == code
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="roles are forks on Linux only")
+def test_a_command_line_whose_origin_is_gone_was_never_run() -> None:
+    """So that its caller runs it."""
+    origin = ForkOrigin.begin()
+    os.kill(origin.pid, signal.SIGKILL)
+    with origin.told, pytest.raises((ChildProcessError, ConnectionError)):
+        origin.run("a_command")
+    os.waitpid(origin.pid, 0)
 
 
 async def test_roles_stop_one_after_another_in_the_order_of_the_plan(tmp_path: Path) -> None:

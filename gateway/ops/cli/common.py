@@ -82,8 +82,12 @@ def become_role(
     loaded: Loaded, module: str, *arguments: str, given: Mapping[str, str] = MappingProxyType({})
 ) -> NoReturn:
     """Call `become` with the configuration file that was found, and the variables `given`."""
-    found = {CONFIG_VARIABLE: str(loaded.path.absolute())} if loaded.path else {}
-    become(module, *arguments, given=found | dict(given))
+    become(module, *arguments, given=told_of(loaded, given))
+
+
+def told_of(loaded: Loaded, given: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables `given`, and the one that names the configuration file that was found."""
+    return {**({CONFIG_VARIABLE: str(loaded.path.absolute())} if loaded.path else {}), **given}
 
 
 def become(module: str, *arguments: str, given: Mapping[str, str] = MappingProxyType({})) -> NoReturn:

@@ -39,6 +39,7 @@ from gateway.ops.cli import access, common, maintenance, sessions
 from gateway.ops.cli.common import say
 from gateway.ops.doctor import CheckResult, CheckState, as_table
 from gateway.ops.init.questions import configuration_text, slack_manifest_link
+from gateway.ops.supervisor.__main__ import FORKED, hand_over
 from gateway.ops.supervisor.plan import UpOptions
 from gateway.preflight import at, check_port_free, check_redis_answers
 from gateway.scrub.own_rules import read_rules
@@ -116,7 +117,7 @@ def up(
     single: Annotated[
         bool, typer.Option("--single", help="All roles in one process: half the memory, for one person's own machine.")
     ] = False,
-    origin: Annotated[str, typer.Option(hidden=True)] = "",
+    forked: Annotated[bool, typer.Option(FORKED, hidden=True)] = False,
 ) -> None:
     """Start everything on this machine and keep it running. `trivet up --telegram TOKEN` needs no configuration file
     and writes none: what it keeps is in data_dir, as ever. It tells the address of each bot, and a code that makes
@@ -142,7 +143,9 @@ def up(
         given |= introduced(loaded)
     if single:
         common.become_role(loaded, "gateway.ops.supervisor.single", given=given)
-    common.become_role(loaded, "gateway.ops.supervisor", options.as_text(), *filter(None, [origin]), given=given)
+    if forked:
+        hand_over(options, common.told_of(loaded, given))
+    common.become_role(loaded, "gateway.ops.supervisor", options.as_text(), given=given)
 
 
 def _typed(key: str) -> str:

@@ -1,6 +1,6 @@
 """The composition root of `trivet up`: embedded Valkey, the plan, the operator's port, signals, the ready line.
 
-    python -m gateway.ops.supervisor OPTIONS [ORIGIN]
+    python -m gateway.ops.supervisor OPTIONS
 
 It loads no settings, no telemetry, no SQL and, until something goes wrong, no scrubber: it lives as long as Trivet
 does, and each role checks its own settings. `trivet up` has checked them before, and hands over `UpOptions`."""
@@ -14,9 +14,10 @@ import os
 import random
 import signal
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import Any, Final, NoReturn, TextIO
 
 from gateway.bus.embedded import EmbeddedValkey
 from gateway.clock import SystemClock
@@ -24,8 +25,12 @@ from gateway.contracts.errors import TrivetError
 from gateway.ops.supervisor.plan import UpOptions, plan
 from gateway.ops.supervisor.watch import DormantPort, ForkOrigin, ProcessSupervisor, Say, keep_server
 from gateway.preflight import at, listen
-from gateway.process import guard_streams, run_to_exit, scrubbed, use_scrubber
+from gateway.process import EXIT_OK, guard_streams, run_to_exit, scrubbed, use_scrubber
 
+FORKED: Final = "--forked"
+"""Tells the command line that it runs in a fork of the roles' origin: `hand_over` is how `up` ends."""
+
+_STDIN: Final = 0
 _PATIENCE_S: Final = 30.0  # after this long without being ready, the operator is told which process is not
 _OURS: Final = frozenset({"role", "pid", "ended", "again_in_s", "waiting_for", "reasons"})
 """Facts that are names and numbers of ours. Any other may hold what somebody else said."""
@@ -55,8 +60,24 @@ class EventLog:
 
 
 def main() -> None:
-    """Run everything until SIGTERM or SIGINT, or until a role cannot start as it is configured."""
-    options = UpOptions.of_text(sys.argv[1])
+    """Run the supervisor as a program of its own."""
+    supervise(sys.argv[1], {})
+
+
+def hand_over(options: UpOptions, given: Mapping[str, str]) -> NoReturn:
+    """End a command line that runs in a fork: the supervisor, which waits for that, goes on with these options, and
+    with these variables in its environment."""
+    sys.stdout.flush()
+    with open(_STDIN, "w", closefd=False) as told:
+        json.dump([options.as_text(), given], told)
+    os._exit(EXIT_OK)  # to take the interpreter apart would copy all that the fork shares
+
+
+def supervise(text: str, given: Mapping[str, str], origin: ForkOrigin | None = None) -> NoReturn:
+    """Run everything, as these options say, until SIGTERM or SIGINT, or until a role cannot start as it is
+    configured."""
+    options = UpOptions.of_text(text)
+    os.environ.update(given)
     if options.rules_file:
         from gateway.scrub import Scrubber  # noqa: PLC0415 - start-up: few have rules of their own
         from gateway.scrub.own_rules import OwnRules, load_rules  # noqa: PLC0415 - as above
@@ -64,7 +85,6 @@ def main() -> None:
         use_scrubber(Scrubber(own=OwnRules(load_rules(Path(options.rules_file)))))
     say = EventLog(options.log_level, as_json=options.log_as_json)
     guard_streams()
-    origin = next(map(ForkOrigin.of_word, sys.argv[2:]), None)
     sys.exit(asyncio.run(_up(options, say, origin)))
 
 

@@ -8,13 +8,13 @@ The supervisor holds the other end of the child's standard input. When the super
 not, the kernel closes that end, and a thread here turns it into SIGTERM; a process that does not
 manage to stop in time is ended the hard way. Unlike PR_SET_PDEATHSIG this works on every Unix.
 
-With `--fork` this process loads what all roles share, waits at its standard input for descriptors, makes a fork for
-each, and ends. The descriptor is the standard input of the fork, which reads there what it is: no secret is here
-before. ROOM is an argument as long as the command line that any of them will show."""
+With `--fork` this process loads what all programs of ours share, waits at its standard input for descriptors, and makes
+a fork for each: for the command line, if that is wanted; then it loads what the roles share, does the same for them,
+and ends. The descriptor is the standard input of the fork, which reads there what it is: no secret is here before. ROOM
+is an argument as long as the command line that any of them will show."""
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import json
 import os
@@ -24,20 +24,22 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
-from pathlib import Path
 from typing import Final
 
 import gateway.telemetry  # noqa: F401 - before anything else loads structlog
 from gateway.bus import load_redis
 from gateway.dumpable import close_to_others
 from gateway.limits import ORPHAN_GRACE_S
-from gateway.process import FORK, PID_BYTES, scrubbed
+from gateway.process import FORK, PID_BYTES, scrubbed, show_as
 
-_SHARED: Final = (
-    *("gateway.plugins", "gateway.bus.bus", "gateway.bus.embedded", "gateway.scrub.vault", "gateway.telemetry.logs"),
-    *("gateway.telemetry.metrics", "gateway.i18n", "gateway.clock", "aiohttp", "regex", "uvloop"),
+_SHARED_BY_ALL: Final = ("gateway.scrub.vault", "gateway.telemetry.logs")
+"""What the command line loads, and every role."""
+
+_SHARED_BY_ROLES: Final = (
+    *("gateway.plugins", "gateway.bus.bus", "gateway.bus.embedded", "gateway.telemetry.metrics"),
+    *("gateway.i18n", "gateway.clock", "aiohttp", "regex", "uvloop"),
 )
 """What channels and agents both load, with all that it loads. Nothing of it starts a thread or keeps a file open."""
 
@@ -59,20 +61,31 @@ def _watch() -> None:
 
 
 def _fork() -> list[str]:
-    """Return, in a fork for each of the descriptors, the words of its role. In this process it does not return."""
+    """Return, in a fork for each of the descriptors, the words of its program. In this process it does not return."""
     os.setsid()
-    for name in _SHARED:
-        import_module(name)
-    scrubbed("Trivet")  # the first text makes the scrubber's machines: another 5 MB
-    gc.freeze()
-    with socket.socket(fileno=_STDIN) as asked:
-        _, inputs, _, _ = socket.recv_fds(asked, len(FORK), _DESCRIPTORS_MAX)
-    for received in inputs:
-        os.dup2(received, _STDIN)
-        if os.fork() == 0:
-            break
-    else:
-        os._exit(0)
+    asked, ended = socket.socket(fileno=os.dup(_STDIN)), 0
+    for shared in (_SHARED_BY_ALL, _SHARED_BY_ROLES):
+        for name in shared:
+            import_module(name)
+        scrubbed("Trivet")  # the first text makes the scrubber's machines: another 5 MB
+        gc.freeze()
+        with suppress(ChildProcessError):
+            _, ended = os.wait()  # for the command line
+        said, inputs, _, _ = socket.recv_fds(asked, len(FORK), _DESCRIPTORS_MAX)
+        if not said:
+            os._exit(os.waitstatus_to_exitcode(ended) & 0xFF)
+        for received in inputs:
+            if os.fork() == 0:
+                os.dup2(received, _STDIN)
+                asked.close()
+                return _words(inputs)
+        for received in inputs:
+            os.close(received)
+    os._exit(0)
+
+
+def _words(inputs: list[int]) -> list[str]:
+    """Become, in a fork, what the standard input says; return its words."""
     for received in inputs:
         os.close(received)
     os.setsid()
@@ -83,16 +96,8 @@ def _fork() -> list[str]:
     words, environment = json.loads(line) if line else sys.exit(1)  # the supervisor is gone
     os.environ.clear()
     os.environ.update(environment)
-    _show_as((sys.executable, *sys.orig_argv[1:3], *words))
+    show_as((sys.executable, *sys.orig_argv[1:3], *words))
     return words
-
-
-def _show_as(command: Sequence[str]) -> None:
-    """Have lists of processes show this command line, in the memory of the one with which the process was executed."""
-    fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
-    start, end = int(fields[45]), int(fields[46])  # arg_start and arg_end of proc(5)
-    shown = b"".join(os.fsencode(word) + b"\0" for word in command)
-    ctypes.memmove(start, shown.ljust(end - start, b"\0"), end - start)
 
 
 def main() -> None:

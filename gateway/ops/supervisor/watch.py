@@ -10,8 +10,9 @@ import json
 import os
 import signal
 import socket
+import sys
 from asyncio.subprocess import Process
-from collections.abc import Callable, Collection, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
@@ -190,9 +191,9 @@ async def wait_unless(ending: asyncio.Event, waiting: Coroutine[None, None, None
 
 
 # Roles that start together are forks of one process: what both load is loaded once, and is in memory once for as long
-# as nobody writes to it. `trivet up` begins that process before anything else, so that it loads while the command line
-# does; the supervisor, which that becomes, tells it how many forks to make. A role that starts again is executed by
-# itself, and so are all of them where this fails.
+# as nobody writes to it. `trivet up` begins that process before anything else and runs the command line in a fork of
+# it, too; then it tells it how many roles to make. A role that starts again is executed by itself, and so are all of
+# them where this fails.
 
 
 _BECOME_PARENT: Final = 36  # PR_SET_CHILD_SUBREAPER of <linux/prctl.h>: of those whose own parent ends
@@ -220,17 +221,30 @@ class ForkOrigin:
             command = python_module(FORK, _ROOM)
             return cls(os.posix_spawn(command[0], command, environment, file_actions=[as_input]), ours)
 
-    @classmethod
-    def of_word(cls, word: str) -> Self:
-        """Take over what the program that this process was before has begun."""
-        pid, descriptor = map(int, word.split(":"))
-        os.set_inheritable(descriptor, False)
-        return cls(pid, socket.socket(fileno=descriptor))
+    def run(self, *words: str) -> Any:
+        """Run a module of ours in a fork that has our environment, and return what it hands over; end with its exit
+        code when that is nothing. Raises `OSError` when there is no fork."""
+        ours, theirs = socket.socketpair()
+        with ours, ours.makefile("rb") as said:
+            with theirs:
+                self.ask(theirs)
+            ours.sendall(_told(words, os.environ))
+            if len(said.read(PID_BYTES)) < PID_BYTES:
+                raise ChildProcessError
+            if handed_over := said.read():
+                return json.loads(handed_over)
+        self.told.close()  # which the origin ends with, in the same way as its fork
+        sys.exit(os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1]))
 
-    def as_word(self) -> str:
-        """Leave it to the program that this process becomes: what `of_word` reads there."""
-        self.told.set_inheritable(True)
-        return f"{self.pid}:{self.told.detach()}"
+    def ask(self, *inputs: socket.socket) -> None:
+        """Ask for forks with these standard inputs: first for one that runs the command line, or for none, then for the
+        roles. Raises `OSError`."""
+        socket.send_fds(self.told, [FORK.encode()], [each.fileno() for each in inputs])
+
+
+def _told(words: Sequence[str], environment: Mapping[str, str]) -> bytes:
+    """Write what a fork reads: what it is."""
+    return json.dumps([words, dict(environment)]).encode() + b"\n"
 
 
 class ForkedProcess:
@@ -271,10 +285,10 @@ async def fork_together(
         ending = ForkedProcess(origin.pid)
         pairs = {name: socket.socketpair() for name in roles}
         ends = {name: ours.enter_context(end) for name, (end, _) in pairs.items()}
-        inputs = [theirs.enter_context(end).fileno() for _, end in pairs.values()]
+        inputs = [theirs.enter_context(end) for _, end in pairs.values()]
         ctypes.CDLL(None).prctl(_BECOME_PARENT, 1, 0, 0, 0)
         try:
-            socket.send_fds(origin.told, [FORK.encode()], inputs)
+            origin.ask(*inputs)
             theirs.close()
             await asyncio.wait_for(ending.wait(), _FORK_S)
         finally:
@@ -284,8 +298,7 @@ async def fork_together(
         forked = {}
         for name, role in roles.items():
             ends[name].setblocking(False)
-            told = json.dumps([role.command[_MODULE_AT:], dict(role.environment)])
-            await loop.sock_sendall(ends[name], told.encode() + b"\n")
+            await loop.sock_sendall(ends[name], _told(role.command[_MODULE_AT:], role.environment))
             pid = await loop.sock_recv(ends[name], PID_BYTES)  # empty, and no process, if it has not begun
             forked[name] = ForkedProcess(int.from_bytes(pid, "little")), ends[name]
         origin.told.close()
@@ -331,7 +344,10 @@ class ProcessSupervisor:
         together = {name: role for name, role in processes.items() if name in self._unready and _can_be_forked(role)}
         if len(together) > 1:
             with contextlib.suppress(OSError):
-                self._forked = await fork_together(together, self._origin or ForkOrigin.begin())
+                if self._origin is None:
+                    self._origin = ForkOrigin.begin()
+                    self._origin.ask()
+                self._forked = await fork_together(together, self._origin)
         elif self._origin is not None:
             self._origin.told.close()
         for role in self._plan.roles:
