@@ -29,9 +29,9 @@ OPTIONS = {
 
 
 @pytest.fixture
-async def product(tmp_path: Path) -> AsyncIterator[Product]:
-    """A Trivet that has not started: its tokens are options, the one of Discord is typed; all else is where the
-    platforms are."""
+async def product(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Product]:
+    """A Trivet that has not started: its tokens are options, the one of Discord is typed unless the test says
+    otherwise; all else is where the platforms are."""
     async with emulated_platforms() as (stages, access):
         given = {option: access.pop(variable) for variable, option in OPTIONS.items()}
         typed = given.pop("--discord")
@@ -42,7 +42,11 @@ async def product(tmp_path: Path) -> AsyncIterator[Product]:
             log_file=tmp_path / "here" / "log",
             port=0,
             admin_token="",
-            arguments=[*(word for pair in given.items() for word in pair), "--discord", "-"],
+            arguments=[
+                *(word for pair in given.items() for word in pair),
+                "--discord",
+                "-" if getattr(request, "param", "typed") == "typed" else typed,
+            ],
         )
         product.log_file.parent.mkdir()
         product.port = int(product.settings["TRIVET_HTTP__PORT"])
@@ -86,14 +90,15 @@ async def test_a_bot_is_there_and_who_sends_the_code_first_is_its_admin(product:
     assert "`trivet init` writes tokens and model" in told.remedy
 
 
-@pytest.mark.long
+@pytest.mark.long_on("typed")
+@pytest.mark.parametrize("product", ["typed", "given"], indirect=True)
 async def test_no_token_is_on_a_command_line_or_in_a_file_and_nothing_is_written_here(product: Product) -> None:
     await product.until_ready()
     assert product.process is not None
     family = [psutil.Process(product.process.pid), *psutil.Process(product.process.pid).children(recursive=True)]
     words = [word for process in family for word in process.cmdline()]
     tokens = [word for word in product.arguments if not word.startswith("-")]
-    assert len(tokens) == 3
+    assert len(tokens) == 3 + ("-" not in product.arguments)
     assert not any(token in word for token in tokens for word in words)
     assert [path.name for path in product.log_file.parent.iterdir()] == ["log"]
     assert not any(token in path.read_text("utf-8", "replace") for token in tokens for path in _kept(product))

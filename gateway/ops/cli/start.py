@@ -1,7 +1,7 @@
 """`trivet init|up|channels|agent|admin|chat`: all but `init` become the process of a role, in the place of this one.
 
-`trivet up --telegram TOKEN` needs no file: the tokens go into the environment of the program that this process
-becomes, which has them on no command line, and each role is given its own. At the end is the whole command line."""
+`trivet up --telegram TOKEN` needs no file: the tokens go into the environment of the supervisor, which shows them on
+no command line, and each role is given its own. At the end is the whole command line."""
 
 from __future__ import annotations
 
