@@ -51,6 +51,8 @@ _OF_SOME: Final[Mapping[type, frozenset[str]]] = {
 }
 """What is left out where it is empty."""
 _text: Final[Callable[[Any], str]] = str.__str__  # what is no text is a `TypeError`
+_json: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode  # `json.dumps` makes one each time
+_scan: Final = json.JSONDecoder().raw_decode
 
 T = TypeVar("T")
 W = TypeVar("W", bound=Wire)
@@ -77,7 +79,10 @@ def encode(value: Wire) -> bytes:
 def decode(data: bytes) -> Wire:
     """Decode the bytes that `encode` made. Raises `BadEnvelope` for anything else."""
     try:
-        body = json.loads(data.decode())
+        text = data.decode()
+        body, end = _scan(text)
+        if text[end:].strip():
+            raise ValueError("an envelope is one object")
         version = body.get("v") if isinstance(body, dict) else None
         if type(version) is int and version > VERSION:
             raise NewerEnvelope(f"envelope of version {version}, this release reads {VERSION} ({len(data)} bytes)")
@@ -134,10 +139,6 @@ def address_from_text(text: str) -> ReplyAddress:
         raise BadEnvelope("malformed reply address") from error
 
 
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
 class _Field(NamedTuple):
     """One field on the wire; None: it is written as it is. `is_of_some`: it is left out where it is empty."""
 
@@ -152,7 +153,13 @@ def _fields_of(kind: Any) -> Sequence[_Field]:
     return [_Field(each.name, *_ways(hints[each.name]), each.name in of_some) for each in fields(kind)]
 
 
+def _readers_of(kind: Any) -> Sequence[Sequence[tuple[str, Callable[[Any], Any]]]]:
+    """Return how the fields that all values have are read, which are the first ones, and how the others are."""
+    return [[(each.name, each.read) for each in _form(kind) if each.is_of_some is is_some] for is_some in (False, True)]
+
+
 _form: Final[Callable[[Any], Sequence[_Field]]] = cache(_fields_of)
+_readers: Final[Callable[[Any], Sequence[Sequence[tuple[str, Callable[[Any], Any]]]]]] = cache(_readers_of)
 
 
 def _written(value: Any) -> dict[str, Any]:
@@ -165,8 +172,9 @@ def _written(value: Any) -> dict[str, Any]:
 
 
 def _read(kind: type[T], said: Any) -> T:
-    known = _form(kind)
-    return kind(**{name: read(said[name]) for name, _, read, is_of_some in known if not is_of_some or name in said})
+    of_all, of_some = _readers(kind)
+    some = {name: read(said[name]) for name, read in of_some if name in said}
+    return kind(*[read(said[name]) for name, read in of_all], **some)
 
 
 def _ways(hint: Any) -> tuple[Callable[[Any], Any] | None, Callable[[Any], Any]]:
