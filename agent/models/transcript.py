@@ -107,7 +107,7 @@ def as_prompt(entries: Iterable[Entry]) -> tuple[PromptMessage, ...]:
         if is_said_to_us:
             ordered = sorted(group, key=lambda entry: entry.kind is not EntryKind.NOTE)
             text = joined(*(entry.text for entry in ordered), by="\n\n")
-            images = tuple(image for image in _images(ordered) if image in shown)
+            images = tuple(image for image in _images(ordered) if image in shown) if shown else ()
             messages.append(PromptMessage(Role.USER, text, images=images))
         else:
             messages.extend(PromptMessage(one.role, one.text, one.tool_calls, one.tool_call_id) for one in group)

@@ -54,6 +54,8 @@ async def chunks_of(reply: Reply, adapter: ChannelAdapter) -> Sequence[AnyChunk]
     amendment says nothing new and is not sent; a status line is not sent either, because it would stay there unchanged
     for ever."""
     chunks = await rendered(adapter, reply.text)
+    if not (reply.amends or reply.choices or reply.kind is ReplyKind.STATUS):
+        return chunks
     if not isinstance(adapter, SupportsChoices):
         return () if reply.amends or reply.kind is ReplyKind.STATUS else chunks
     if reply.kind is ReplyKind.STATUS and isinstance(adapter, SupportsSilence):

@@ -43,9 +43,17 @@ def integer(value: object) -> int | None:
     return None
 
 
+TARGETS_KEPT: Final = 1_024  # one message's is read some six times on its way
+
+
+def fields_of(target: Any) -> dict[str, Any]:
+    """Return the fields of a target by name: `dataclasses.asdict` would copy what they hold, for each message."""
+    return {name: getattr(target, name) for name in target.__slots__}
+
+
 def canonical(fields: Raw) -> str:
-    """Write one JSON text per meaning: sorted keys, no spaces, nothing that is None."""
-    kept = {name: value for name, value in fields.items() if value is not None}
+    """Write one JSON text per meaning: sorted keys, no spaces, nothing that is None or false."""
+    kept = {name: value for name, value in fields.items() if value is not None and value is not False}
     return json.dumps(kept, sort_keys=True, separators=(",", ":"))
 
 

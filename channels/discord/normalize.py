@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Final
 
 from channels.core.message import (
     OWN_QUOTE_CHARS_MAX,
+    TARGETS_KEPT,
     Addressing,
     FileReference,
     Ignored,
@@ -21,6 +23,7 @@ from channels.core.message import (
     Retraction,
     apart,
     canonical,
+    fields_of,
     target_fields,
     text,
     without,
@@ -54,9 +57,10 @@ class DiscordTarget:
 
 def make_target(target: DiscordTarget) -> str:
     """Write canonical JSON."""
-    return canonical(asdict(target) | {"is_aside": target.is_aside or None})
+    return canonical(fields_of(target))
 
 
+@lru_cache(maxsize=TARGETS_KEPT)
 def parse_target(target: str) -> DiscordTarget:
     """Read what `make_target` wrote. Raises `BadEnvelope`."""
     fields = target_fields(target)

@@ -93,10 +93,9 @@ class Handler(AsyncSocketModeHandler):
     """Bolt's own handler, except that it acknowledges what nobody can read: Slack would bring it three times more."""
 
     async def handle(self, client: SocketModeClient, req: SocketModeRequest) -> None:  # type: ignore[override]
-        if readable_request(req.payload) is None:
-            await send_async_response(client, req, BoltResponse(status=200), time())
-        else:
-            await super().handle(client, req)
+        began_s, request = time(), readable_request(req.payload)
+        response = BoltResponse(status=200) if request is None else await self.app.async_dispatch(request)
+        await send_async_response(client, req, response, began_s)
 
 
 async def acknowledge_unreadable(client: AsyncBaseSocketModeClient, envelope: Raw) -> None:

@@ -126,17 +126,17 @@ class SlackSource:
             said = normalize.normalize(payload, self.me, takes_part=lambda channel, thread: takes_part, names=names)
             if not isinstance(said, Incoming):
                 return said
-            return replace(
-                said, address=normalize.relocated(said.address, self.moves.newest(text(event.get("channel"))))
-            )
+            address = normalize.relocated(said.address, self.moves.newest(text(event.get("channel"))))
+            return said if address is said.address else replace(said, address=address)
 
-        understood = read({})
+        others = tuple(self._others_in(message))
+        names = self.people.names(others)
+        understood = read(names)
         if not isinstance(understood, Incoming) or not (understood.is_addressed or understood.is_edit):
             return understood
-        people, before = await asyncio.gather(
-            self.people.known(self._others_in(message)), self._said_before(understood)
-        )
-        named = read({user_id: person.name for user_id, person in people.items()})
+        people, before = await asyncio.gather(self.people.known(others), self._said_before(understood))
+        heard = {user_id: person.name for user_id, person in people.items()}
+        named = understood if heard == names else read(heard)
         if not isinstance(named, Incoming):
             return named
         author = people.get(text(message.get("user")))

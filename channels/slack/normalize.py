@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 from channels.core.message import (
+    TARGETS_KEPT,
     Addressing,
     Ignored,
     IgnoreReason,
@@ -20,6 +22,7 @@ from channels.core.message import (
     Raw,
     Retraction,
     canonical,
+    fields_of,
     mapping,
     mappings,
     target_fields,
@@ -73,9 +76,10 @@ class SlackTarget:
 
 def make_target(target: SlackTarget) -> str:
     """Write canonical JSON, without the fields that are empty or false."""
-    return canonical({name: value or None for name, value in asdict(target).items()})
+    return canonical({name: value or None for name, value in fields_of(target).items()})
 
 
+@lru_cache(maxsize=TARGETS_KEPT)
 def parse_target(target: str) -> SlackTarget:
     """Read what `make_target` wrote. Raises `BadEnvelope`."""
     fields = target_fields(target)
@@ -96,7 +100,10 @@ def parse_target(target: str) -> SlackTarget:
 
 def relocated(address: ReplyAddress, channel: str) -> ReplyAddress:
     """Return the same place under the other id of its channel. Raises `BadEnvelope`."""
-    target = replace(parse_target(address.target), channel=channel)
+    target = parse_target(address.target)
+    if target.channel == channel:
+        return address
+    target = replace(target, channel=channel)
     return ReplyAddress(address.channel, target.lane, make_target(target))
 
 

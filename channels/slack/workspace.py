@@ -51,6 +51,11 @@ class SlackPeople:
             if user_id not in self._asking and not self._is_fresh(user_id):
                 self._asking[user_id] = asyncio.create_task(self._ask(user_id), name="slack-person")
 
+    def names(self, ids: Iterable[str]) -> Mapping[str, str]:
+        """Return the names of these people that are known now."""
+        found = {user_id: self._known[user_id][0].name for user_id in ids if user_id in self._known}
+        return {user_id: name for user_id, name in found.items() if name}
+
     async def known(self, ids: Iterable[str]) -> Mapping[str, SlackPerson]:
         """Return the people of these ids who are known, or will be in a moment."""
         wanted = tuple(dict.fromkeys(ids))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
 from channels.core.message import (
     OWN_QUOTE_CHARS_MAX,
+    TARGETS_KEPT,
     Addressing,
     FileReference,
     Ignored,
@@ -19,6 +20,7 @@ from channels.core.message import (
     Raw,
     RawQuote,
     canonical,
+    fields_of,
     integer,
     mapping,
     mappings,
@@ -33,8 +35,6 @@ from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import AttachmentKind, ControlKind, QuoteKind
 
 # Where a Telegram answer goes: the part of a `ReplyAddress` that only this channel reads.
-
-_TARGETS_KEPT: Final = 1_024  # one message's is read some six times on its way
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +64,10 @@ class TelegramTarget:
 
 def make_target(target: TelegramTarget) -> str:
     """Write canonical JSON."""
-    return canonical(asdict(target) | {"is_unnamed": target.is_unnamed or None})
+    return canonical(fields_of(target))
 
 
-@lru_cache(maxsize=_TARGETS_KEPT)
+@lru_cache(maxsize=TARGETS_KEPT)
 def parse_target(target: str) -> TelegramTarget:
     """Read what `make_target` wrote. Raises `BadEnvelope`."""
     fields = target_fields(target)
