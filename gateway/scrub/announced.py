@@ -40,7 +40,9 @@ CLOSING: Final = re.compile(r"(?:\\{0,3}[\"']|[`*_\])}]){1,6}")
 TAG: Final = re.compile(r"<(?P<is_closing>/?)(?:br/?|[A-Za-z][\w:.-]{0,30}(?P<encloses>))>|&nbsp;", re.ASCII)
 SECTION: Final = re.compile(r"<!\[CDATA\[")
 ATTRIBUTE: Final = re.compile(r"(?P<name>[A-Za-z][\w:.-]{0,20})=\\?([\"'])[^\"'<>\s]{0,24}\\?\2", re.ASCII)
-ASSIGNS: Final = re.compile(r";s:\d{1,4}:(?=\\{0,3}\")|[?+.|&:!~]{0,3}={1,3}>?|->|<-|:(?!//|:\w)|>(?=[^=>]|\Z)")
+ASSIGNS: Final = re.compile(
+    r";s:\d{1,4}:(?=\\{0,3}\")|[?+.|&:!~]{0,3}={1,3}(?:3D(?=[\s\"']|\Z))?>?|->|<-|:(?!//|:\w)|>(?=[^=>]|\Z)"
+)
 FALLS_BACK: Final = re.compile(r"(?:\|\||\?\?)\Z")  # `env.TOKEN || '…'`
 SAYS: Final = re.compile(r"[-~/]\Z|\|{1,2}|[<>]{2,3}\Z")
 TRAILS_OFF: Final = re.compile(r"\.{2,3}|[057]\Z")
@@ -52,7 +54,7 @@ MARK: Final = re.compile(
 """Arrows and emoji."""
 
 OPENING: Final = re.compile(
-    r"[bBrRfFuUN@$]{0,2}(?P<quote>\\{0,7}(?:\"\"\"|'''|\"\"(?=[^\s\"',;:)\]}>])|''(?=[^\s\"',;:)\]}>])|[\"'])|`)|\*{1,2}|~~|\|{1,2}|[(\[⟦]|\{(?=\\{0,7}[\"'])"
+    r"[bBrRfFuUN@$]{0,2}(?P<quote>\\{0,7}(?:\"\"\"|'''|\"\"(?=[^\s\"',;:)\]}>.])|''(?=[^\s\"',;:)\]}>.])|[\"'])|`)|\*{1,2}|~~|\|{1,2}|[(\[⟦]|\{(?=\\{0,7}[\"'])"
     r"|<(?=[^<>\s/]{6,64}>)"
 )
 WRAPPED_IN: Final = re.compile(
@@ -60,10 +62,10 @@ WRAPPED_IN: Final = re.compile(
 )
 """`api_key = String::from("…")`"""
 
-NOTE: Final = re.compile(r"[(\[](?:[^\d()\[\]#\n]|base\d\d){1,60}[)\]](?= ?[:=]| is\b| \S{0,64}\d)")
+NOTE: Final = re.compile(r"[(\[](?:[^\d()\[\]#\n]|base\d\d|WPA\d){1,60}[)\]](?= ?[:=]| is\b| \S{0,64}\d)")
 """`password (change it!): …`, where no value can be in the note."""
 
-OPEN_NOTE: Final = re.compile(r"[(\[](?:[^\d()\[\]#\n]|base\d\d){0,60}[)\]]? ?\Z")
+OPEN_NOTE: Final = re.compile(r"[(\[](?:[^\d()\[\]#\n]|base\d\d|WPA\d){0,60}[)\]]? ?\Z")
 TYPE_SIGN: Final = re.compile(r"&str\b|!!\w{1,12}\Z|&[a-z_]{1,12}\Z|\[\d{0,4}\](?=={0,1}\Z)")
 WORD: Final = re.compile(
     r"(?!(?:[^\W\d_]+-){3})[^\W\d_](?:[^\W\d_]|[\u0900-\u0dff]|['-](?=[^\W\d_])){0,23}(?=[:=,.;?!؟]?\Z|(?:\*\*|:\*\*|\")\Z)"
@@ -82,9 +84,12 @@ ADDRESS: Final = re.compile(
 )
 """A host or a mail address: what a secret may be for."""
 
-NO_VALUE: Final = re.compile(r"\d{1,6} (?:k?m|ft|met(?:er|re)s?|м|метр\w*|kg)\b|(?<=PASS: )(?:Test[A-Z_]|test_)\w+")
-OPEN_MEASURE: Final = re.compile(r"\d{1,6}(?: \w{0,7})?\Z")
-"""`the pass is 2350 m`, and what may become so; the name of a test."""
+NO_VALUE: Final = re.compile(
+    r"\d{1,6} (?:k?m|ft|met(?:er|re)s?|м|метр\w*|kg)\b|(?<=PASS: )(?:Test[A-Z_]|test_)\w+"
+    r"|[1-9]\d{5}(?: is (?:the area|(?:the |for )?[A-Z])|, [A-Z][a-z]{2,16}, [A-Z])"
+)
+OPEN_MEASURE: Final = re.compile(r"\d{1,6}(?:(?: \w{0,7}){0,3}|, ?(?:[A-Z][a-z]{0,16}(?:, ?)?)?)\Z")
+"""`the pass is 2350 m`, and what may become so; the name of a test; an Indian postal code and its place."""
 
 NEXT_NAME: Final = re.compile(r"[^\W\d_]{2,24}(?=[=:])")
 SCHEME_AND_VALUE: Final = re.compile(r"[A-Za-z-]{3,16} (?:token=)?(?=\S+\Z)")
@@ -299,6 +304,8 @@ class AnnouncedValue(State):
 
     def _pass_newline(self, at: int) -> int | None:
         """Pass a line break: a value may follow below its name, but then it must have the line to itself."""
+        if not (self._word.word or self._word.is_pair):  # the value of an option stands on its line
+            return None
         self._newlines += 1
         self._is_below = True
         self._is_asked, self._is_question = self._is_asked or self._is_question, False
@@ -418,6 +425,8 @@ class AnnouncedValue(State):
             return at
         is_phrase = PHRASE.match(text, at, unit) is not None
         if self._is_below or (self._bond == Bond.ASSIGNED and (is_phrase or self._rest_read or self._word.is_constant)):
+            return at
+        if is_phrase and self._bond is Bond.SAID and self._word.word in vocabulary().phrases:
             return at
         return self._pass_filler(text, word.group(), word.end(), at)
 
@@ -583,6 +592,8 @@ class AnnouncedValue(State):
         is_number = self._word.word in vocabulary().numbers and NUMBER.match(value) is not None
         if is_number and self._family is KeywordFamily.PERSONAL and self._bond >= Bond.ADJACENT:
             return True
+        if self._word.word in vocabulary().phrases and self._bond is Bond.SAID and PHRASE.fullmatch(value):
+            return is_pass_phrase(value.replace("-", " "))
         if self._word.word in vocabulary().codes and not any(map(str.isdigit, value)):
             return False
         is_constant = self._word.is_constant and self._bond == Bond.ASSIGNED and not self._rest_read

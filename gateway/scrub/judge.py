@@ -42,17 +42,17 @@ _CALL: Final = re.compile(
     re.ASCII,
 )
 _NUMBERED_MEMBER: Final = re.compile(
-    r"\.\d{2,}!?\Z|\d\D+\d.*\d\Z|\A[a-z]{3,}\.(?!(?:sha|utf|base|u?int|float|md|aes|[ehpr]s|ed|key|conv|step|test)\d)[a-z]{3,12}\d{2,4}\Z",
+    r"\.\d{2,}!?\Z|\d\D+\d.*\d\Z|\A[A-Za-z]{3,}\.(?!(?i:sha|utf|base|u?int|float|md|aes|[ehpr]s|ed|key|conv|step|test)\d)[A-Z]?[a-z]{2,12}\d{2,4}\Z",
     re.ASCII,
 )
 """No member is called so: `berlin.2302`, `h4rb0r.88`, `berlin.harbor88`."""
 
 _HASH: Final = re.compile(
-    r"(?-i:[A-Z]{2})[0-9a-f]{32}\Z|MII(?![A-Za-z0-9+/]{3}IBA|CX|BO|BV)[A-Za-z0-9+/]{20}|sha-?\d+[:-]|s-1-\d|arn:aws|md5:|\$\d?[a-z]{1,8}\d?[a-z]?\$(?=\S{16})|\{[A-Z0-9]+\}|pbkdf2|\$?argon2|bcrypt"
+    r"(?-i:[A-Z]{2})[0-9a-f]{32}\Z|pk_(?:live|test)_|(?-i:Ag[A-D])[A-Za-z0-9+/]{90}|MII(?![A-Za-z0-9+/]{3}IBA|CX|BO|BV)[A-Za-z0-9+/]{20}|sha-?\d+[:-]|s-1-\d|arn:aws|md5:|\$\d?[a-z]{1,8}\d?[a-z]?\$(?=\S{16})|\{[A-Z0-9]+\}|pbkdf2|\$?argon2|bcrypt"
     r"|scrypt|scram-sha|\d{4}-\d\d-\d\dT\d\d:\d\d|vault:v\d|\$ansible_vault;|enc\(|U2FsdGVkX1",
     re.IGNORECASE,
 )
-"""Certificates, hashes, what is encrypted already, and the times of logs."""
+"""Certificates, hashes, what is public or encrypted already (Sealed Secrets), and the times of logs."""
 
 _ALGORITHM: Final = re.compile(
     r"(?:aes(?:wrap)?|3?des(?:3|-ede3?)?|rsa|ecdsa|ed25519|camellia|aria|sm[234]|x?chacha20|x?salsa20|blowfish|twofish|rc[245]|hmac"
@@ -141,6 +141,8 @@ _CODE: Final = re.compile(
     r"[a0A]-[z9Z]|\(\?|\\[dwsbAZ]|=>|\(\)|&&|\|\||==|\$\{|[\])]\.|\w\(\w{1,12}[,)]|\w:\w[,}]|,\w{1,3}[=:.]"
 )
 """What regular expressions and shortened scripts are full of."""
+_CODE_EVERY_CHARS: Final = 60
+"""In a long value that was drawn, one of those stands by chance."""
 
 _JUMBLE_CHARS_MIN: Final = 24
 _JUMBLE_TURNS_SHARE: Final = 0.42
@@ -252,7 +254,7 @@ def is_reference(value: str) -> bool:
     even behind the name of an environment variable."""
     if value.isalnum():
         return False
-    if "/" in value and is_wordy(value.replace("#", "/")):
+    if "/" in value and "+" not in value and is_wordy(value.replace("#", "/")):
         return True
     call = _CALL.match(value)
     if call is None or _NO_CALL.search(value):
@@ -327,7 +329,7 @@ def is_jumble(value: str) -> bool:
     """Tell whether letters, digits and signs of every kind change places all the time: Django's and WordPress's keys,
     which no code looks like, brackets or not."""
     has_digit = len(value) >= _JUMBLE_CHARS_MIN and any(map(str.isdigit, value))
-    if not has_digit or says_placeholder(value) or _CODE.search(value):
+    if not has_digit or says_placeholder(value) or len(_CODE.findall(value)) * _CODE_EVERY_CHARS > len(value):
         return False
     kinds = [0 if char.islower() else 1 if char.isupper() else 2 if char.isdigit() else 3 for char in value]
     turns = sum(1 for left, right in itertools.pairwise(kinds) if left != right)

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from gateway.scrub.announced import AnnouncedValue
 from gateway.scrub.judge import Bond, is_pass_phrase, is_secret, is_shaped
-from gateway.scrub.known import PLACEHOLDER
+from gateway.scrub.known import PLACEHOLDER, in_placeholder, touches_placeholder
 from gateway.scrub.rules import CHECKS, Check, SecretSpan, expanded, trie_pattern
 from gateway.scrub.states import State, StepResult
 from gateway.scrub.view import flattening, stretches
@@ -138,9 +138,9 @@ _LOOK_BACK_CHARS: Final = 96
 _TABLE_LOOK_BACK_CHARS: Final = 124  # what stands before an anchor; a stream keeps not much more
 _ROWS_MAX: Final = 200
 _MARK: Final = re.compile(  # what a quotation, a comment, a difference or a log puts in front of each line
-    r"(?:[>+#/*-]{1,2} ?){1,2}|\d{4}-\d\d-\d\d[T ][\d:.,]{8,18}Z?(?: [A-Z]{4,8})?(?: [\w.-]{1,24}:)? "
+    r" ?(?:[>+#/*-]{1,2} ?){1,2}|\d{4}-\d\d-\d\d[T ][\d:.,]{8,18}Z?(?: [A-Z]{4,8})?(?: [\w.-]{1,24}:)? "
     r"|[A-Z][a-z]{2} [ \d]\d [\d:]{8} \S{1,24} \S{1,24}: |[\w-]{1,24} {2,12}\| "
-    r"|[\w./-]{1,60}\.\w{1,5}[:-]\d{1,6}[:-]| {0,6}\d{1,5}(?:\t|  |: )"
+    r"|[\w-]{0,40}[./][\w./-]{1,60}[:-]\d{1,6}[:-]| {0,6}\d{1,5}(?:\t|  |: )"
 )
 _NEXT_STRING: Final = re.compile(r"(?<=\n\",\n)\s{0,12}\"|\\{0,3}\", ?\\{0,3}\"")
 """What stands between two lines that are strings of a list, one below the other or not."""
@@ -148,7 +148,9 @@ _NEXT_STRING: Final = re.compile(r"(?<=\n\",\n)\s{0,12}\"|\\{0,3}\", ?\\{0,3}\""
 _WRAPPED_END: Final = re.compile(r"\\{0,7}[\"'](?=[\]}),;:<]|\s*\Z)|</|\{(?:code|noformat)\}|\]\]>|\[/[a-z]+\]|`")
 """Where the last line ends of a text that stands in quotes or in marks of its own."""
 
-_WRAPPED_ENDS_MAX: Final = 8
+_WRAPPED_ENDS_MAX: Final = 16
+_QUOTE: Final = re.compile(r"(?:\\\\(?:\{0,\d\}|\?))?\[(?:\"'|'\")\]")
+_IN_ANY_DRESS: Final = r"(?:\\{0,7}[\"']|\"\"|'')"
 _SHAPE: Final = str.maketrans("123456789", "0" * 9)
 _OF_COLUMNS: Final = (KeywordFamily.PERSONAL, KeywordFamily.KEY)
 _CELL: Final = re.compile(r"[(,]|\\?[\"'](?P<value>(?:[^\"'\\]|\\.|''){0,256}?)\\?[\"']|[^(,\"']+")
@@ -186,7 +188,10 @@ def _behind(mark: str, text: str, line: int) -> int:
     """Return where the text of a line begins that may have the same mark as the one above."""
     if not mark and (between := _NEXT_STRING.match(text, line)):
         return between.end()
-    return line + len(mark) if text[line : line + len(mark)].translate(_SHAPE) == mark else line
+    for shared in (mark, mark[: mark.find(" ") + 1]):  # `> # users`, and a row below it: `> …`
+        if shared and text[line : line + len(shared)].translate(_SHAPE) == shared:
+            return line + len(shared)
+    return line
 
 
 def _fits(pattern: re.Pattern[str], text: str, at: int, stop: int, *, is_row: bool = False) -> re.Match[str] | None:
@@ -213,6 +218,15 @@ class LineRule:
     chars_max: int
     checks: tuple[Check, ...]
 
+    def may_begin(self, text: str, at: int, shown: str, shown_at: int) -> bool:
+        """Tell whether what the rule wants to stand before its anchor does; up to `shown_at` the text will read as
+        `shown` ends."""
+        if self.before is None:
+            return True
+        if shown_at > max(0, at - _LOOK_BACK_CHARS):
+            text, at = shown + text[shown_at:at], len(shown) + at - shown_at
+        return self.before.search(text, max(0, at - _LOOK_BACK_CHARS), at) is not None
+
     def secrets(self, found: re.Match[str]) -> list[SecretSpan]:
         """Return what is to be cut of a matched line: its first named group, or each part of that."""
         start, end = next((found.span(name) for name in found.re.groupindex if found.start(name) >= 0), (-1, -1))
@@ -227,6 +241,7 @@ class LineRule:
             if PLACEHOLDER.fullmatch(found.string, *part)
             or (
                 not PLACEHOLDER.search(found.string, *part)
+                and not touches_placeholder(found.string, *part)
                 and all(check(found.string[part[0] : part[1]]) for check in self.checks)
             )
         ]
@@ -248,8 +263,8 @@ class RuledLines(State):
     interrupted: State | None = None
     """What was open at the end of the line above, and goes on if this line is none of the rule's."""
     _columns: Mapping[int, KeywordFamily] = field(default_factory=dict)
-    _cuts: list[SecretSpan] = field(default_factory=list)
-    """Secrets of the line that was read: all are cut before more of the text is."""
+    _parts: list[SecretSpan] = field(default_factory=list)
+    """What the rule tells of the line that was read: secrets, and placeholders of such."""
     _is_below: bool = False
     _is_under_head: bool = False
     _mark: str = ""
@@ -258,28 +273,21 @@ class RuledLines(State):
 
     def waits(self, text: str, at: int, end: int, *, is_last: bool) -> bool:
         """Tell whether the line at `at` is not whole yet: until then there is nothing to look for."""
-        return not self._cuts and _line_end(text, at, end, self.rule.chars_max, is_last=is_last) is None
+        return _line_end(text, at, end, self.rule.chars_max, is_last=is_last) is None
 
     def step(self, text: str, at: int, end: int, *, is_last: bool) -> StepResult:
         """See `State.step`. `at` is the anchor at first, then the beginning of a line."""
-        passed = at
-        while self._cuts:
-            cut = self._cuts.pop(0)
-            if cut.start >= passed and not PLACEHOLDER.fullmatch(text, cut.start, cut.end):
-                return StepResult(cut.end, cut=cut, is_over=not self._cuts)
-            passed = max(passed, cut.end)  # nothing else is read of what was a secret before
-        if passed > at:
-            return StepResult(passed, is_over=True)
         stop = _line_end(text, at, end, self.rule.chars_max, is_last=is_last)
         if stop is None:
             return StepResult(at, waits=True)
         self.due_at = None
+        is_row = self._is_below
         if self._matches(text, at, stop) and self.rule.row is not None and text[stop : stop + 1] == "\n":
             self.due_at = stop + 1
-        if not self._cuts:
-            return StepResult(at, is_over=True)
-        self.interrupted = None
-        return self.step(text, at, end, is_last=is_last)
+        if self._parts and is_row:
+            self.interrupted = None
+        secrets = [part for part in self._parts if not PLACEHOLDER.fullmatch(text, part.start, part.end)]
+        return StepResult(at, is_over=True, found=secrets)
 
     def _matches(self, text: str, at: int, stop: int) -> bool:
         """Read one line; tell whether the next may belong to the rule."""
@@ -293,10 +301,11 @@ class RuledLines(State):
             if found and "columns" in rule.line.groupindex:
                 families = enumerate(map(family_of_name, found["columns"].split(",")))
                 self._columns = {column: family for column, family in families if family in _OF_COLUMNS}
-            self._cuts = self._secrets(found)
+            self._parts = self._secrets(found)
             return found is not None and (bool(self._columns) or "columns" not in rule.line.groupindex)
         assert rule.row is not None, "without one nothing is due below"
         self._rows += 1
+        self._parts = []
         if text[at - 1] != "\n" or text.startswith('",\n', at):
             return self._rows < _ROWS_MAX
         at = _behind(self._mark, text, at)
@@ -304,8 +313,8 @@ class RuledLines(State):
             self._is_under_head = True
             return True
         found = _fits(rule.row, text, at, stop, is_row=True) if self._is_under_head or rule.head is None else None
-        self._cuts = self._secrets(found)
-        self._misses = 0 if self._cuts else self._misses + 1
+        self._parts = self._secrets(found)
+        self._misses = 0 if self._parts else self._misses + 1
         self._is_under_head = found is not None
         return self._misses <= rule.gap and self._rows < _ROWS_MAX
 
@@ -334,14 +343,12 @@ def _cells(found: re.Match[str]) -> Iterator[tuple[int, tuple[int, int]]]:
 
 
 def rule_at(text: str, at: int, stop: int, end: int, *, is_last: bool) -> LineRule | None:
-    """Return the rule whose anchor stands at `text[at:stop]`, behind what it wants to stand before it; None if its line
-    is whole in `text[:end]` and is none of the rule's."""
+    """Return the rule whose anchor stands at `text[at:stop]`; None if its line is whole in `text[:end]` and is none of
+    the rule's, or if that is the kind that a placeholder names."""
     rule = line_rules()[text[at:stop].lower()]
     line_end = _line_end(text, at, end, rule.chars_max, is_last=is_last)
-    if line_end is not None and rule.each is None and _fits(rule.line, text, at, line_end) is None:
-        return None
-    is_here = rule.before is None or rule.before.search(text, max(0, at - _LOOK_BACK_CHARS), at)
-    return rule if is_here else None
+    is_other = line_end is not None and rule.each is None and _fits(rule.line, text, at, line_end) is None
+    return None if is_other or in_placeholder(text, at) else rule
 
 
 def open_anchor(text: str, start: int, border: int) -> int:
@@ -373,7 +380,8 @@ def line_rules() -> Mapping[str, LineRule]:
 
 def _rule(rule_id: str, row: Mapping[str, Any], parts: Mapping[str, str]) -> LineRule:
     def pattern(name: str) -> Any:
-        return re.compile(expanded(row[name], parts) + (r"\Z" if name == "before" else "")) if name in row else None
+        quoted = _quoted(expanded(row[name], parts)) if name in row else None
+        return quoted and re.compile(quoted + (r"\Z" if name == "before" else ""))
 
     return LineRule(
         id=rule_id,
@@ -383,6 +391,11 @@ def _rule(rule_id: str, row: Mapping[str, Any], parts: Mapping[str, str]) -> Lin
         chars_max=row.get("chars_max", _LINE_CHARS_MAX),
         checks=tuple(_CHECKS[name] for name in row.get("checks", ())),
     )
+
+
+def _quoted(pattern: str) -> str:
+    """Return a pattern with each quote in any dress: escaped in JSON, doubled in CSV, SQL and YAML."""
+    return _QUOTE.sub(lambda quote: _IN_ANY_DRESS, pattern)
 
 
 def _line_end(text: str, at: int, end: int, chars_max: int, *, is_last: bool) -> int | None:
@@ -410,15 +423,15 @@ _HEAD: Final = re.compile(r"[^\W\d_](?:[^\W\d]|[ _/-](?! )){0,31}")  # the head 
 _FIRST_HEAD: Final = re.compile(rf"{_HEAD.pattern}\Z")
 """Of the first column, behind whatever stands on its line before it."""
 
-_AT_EDGE: Final = re.compile(r"[\"'`*]{0,3}[ \t]{0,40}(?:\r?\n|[|,;\t]|(?<= ) )")
-_MAY_END_CELL: Final = re.compile(r"(?=[ \t\r|,;\"'`*])[\"'`*]{0,3}+ ?+(?:[\s|,;\"'`*]|\Z)")
+_AT_EDGE: Final = re.compile(r"[\\\"'`*]{0,6}[ \t]{0,40}(?:\r?\n|[|,;\t]|(?<= ) )")
+_MAY_END_CELL: Final = re.compile(r"(?=[ \t\r|,;\\\"'`*])[\\\"'`*]{0,6}+ ?+(?:[\s|,;\"'`*]|\Z)")
 """What may become an edge when more of the text is there."""
 
-_HEAD_REST: Final = re.compile(r"(?:[^\W\d]|[-/ \t|,;\"'`*\r])*\n?")
+_HEAD_REST: Final = re.compile(r"(?:[^\W\d]|[-/ \t|,;\\\"'`*\r])*\n?")
 """What follows on the line of a header; any other character says that this is none."""
 
 _RULE_LINE: Final = re.compile(r"(?:[\s|:=+-]*|\",)\Z")
-_AROUND_CELL: Final = " \t\r\"'`*}]"
+_AROUND_CELL: Final = " \t\r\\\"'`*}]"
 _BETWEEN_CELLS: Final = tuple(map(re.compile, (r"\|", r"\t", ";", ",", r"[ \t]{2,}")))
 """Signs that part the cells, those first that are no part of a text."""
 
@@ -439,7 +452,6 @@ class TableColumn(State):
     _cells: int = 0
     _columns: dict[int, KeywordFamily] = field(default_factory=dict)
     _rows: int = 0
-    _cuts: list[SecretSpan] = field(default_factory=list)
 
     def step(self, text: str, at: int, end: int, *, is_last: bool) -> StepResult:
         """See `State.step`. Without a header it is any announced value."""
@@ -480,11 +492,13 @@ class TableColumn(State):
         self, text: str, head: tuple[int, int, int], end: int, between: re.Pattern[str], *, is_last: bool
     ) -> int | None:
         line, word_end, below = head
+        if PLACEHOLDER.search(text, line, below):
+            return -1
         heads = _cells_of(text, line, below - 1, between)
         row_end = _line_end(text, below, end, _LINE_CHARS_MAX, is_last=is_last)
         if row_end is None:
             return None
-        is_drawn = row_end > below and _RULE_LINE.match(text, below, row_end) is not None
+        is_drawn = row_end > below and _RULE_LINE.match(text, _behind(self._mark, text, below), row_end) is not None
         cells = heads if is_drawn else self._row(text, below, row_end, between, len(heads))
         heads = heads[-len(cells) :]
         first = _FIRST_HEAD.search(text, *heads[0])  # `"content": "user;password`
@@ -507,30 +521,26 @@ class TableColumn(State):
         """Return the cells of a row; if they are not so many, those before what ends the text that holds it."""
         at = _behind(self._mark, text, at)
         cells = _cells_of(text, at, end, between)
-        ending = _WRAPPED_END.search(text, at, end) if len(cells) != count else None
-        return _cells_of(text, at, ending.start(), between) if ending else cells
+        for ending in islice(_WRAPPED_END.finditer(text, at, end), _WRAPPED_ENDS_MAX) if len(cells) != count else ():
+            if len(shorter := _cells_of(text, at, ending.start(), between)) == count:
+                return shorter
+        return cells
 
     def _read_row(self, text: str, at: int, end: int, *, is_last: bool) -> StepResult:
         assert self._between is not None, "the header was read"
-        passed = at
-        while self._cuts:
-            cut = self._cuts.pop(0)
-            if cut.start >= passed:
-                return StepResult(cut.end, cut=cut, is_over=not self._cuts)
         row_end = _line_end(text, at, end, _LINE_CHARS_MAX, is_last=is_last)
         if row_end is None:
             return StepResult(at, waits=True)
         self.due_at = None
-        is_rule = _RULE_LINE.match(text, at, row_end) is not None and row_end > at
+        is_rule = _RULE_LINE.match(text, _behind(self._mark, text, at), row_end) is not None and row_end > at
         is_begun = text[at - 1] != "\n"
         cells = [] if is_rule or is_begun else self._row(text, at, row_end, self._between, self._cells)
         self._rows += 1
         if len(cells) in (0, self._cells) and self._rows <= _ROWS_MAX and row_end - at < _LINE_CHARS_MAX:
             self.due_at = row_end + 1 if text[row_end : row_end + 1] == "\n" else None
-            self._cuts = self._secrets(text, cells) if cells else []
-        if not self._cuts:
-            return StepResult(at, is_over=True)
-        return self._read_row(text, at, end, is_last=is_last)
+            is_new = cells and not PLACEHOLDER.search(text, at, row_end)  # it may have been too long when it was read
+            return StepResult(at, is_over=True, found=self._secrets(text, cells) if is_new else ())
+        return StepResult(at, is_over=True)
 
     def _secrets(self, text: str, cells: list[tuple[int, int]]) -> list[SecretSpan]:
         """Return the cells of a row that hold secrets."""
@@ -538,14 +548,15 @@ class TableColumn(State):
             SecretSpan(start, stop, family.rule)
             for (start, stop), family in ((cells[which], family) for which, family in self._columns.items())
             if not any(map(str.isspace, text[start:stop]))
-            and not PLACEHOLDER.search(text, start, stop)
             and is_secret(text[start:stop], family, Bond.SAID, is_quoted=False)
         ]
 
 
-def may_be_head(word: Announcement, text: str) -> bool:
+def may_be_head(word: Announcement, text: str, shown_at: int = -1) -> bool:
     """Tell whether the word is followed by the end of a cell, or by what leads to it; at the end of its line, whether
-    there is a cell before it."""
+    there is a cell before it. A line that holds a secret, which ended at `shown_at`, is no header."""
+    if shown_at > max(0, word.start - _TABLE_LOOK_BACK_CHARS) and text.find("\n", shown_at, word.start) < 0:
+        return False
     if word.family not in _OF_COLUMNS or text.startswith("\n", word.end):
         return word.family in _OF_COLUMNS and follows_cell(text, word.start)
     return _MAY_END_CELL.match(text, word.end) is not None

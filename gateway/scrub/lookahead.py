@@ -19,15 +19,7 @@ from gateway.scrub.openings import SECOND_WORD
 from gateway.scrub.rules import UNSPOKEN, SecretRule, SecretSpan, Site, finder, rule_book
 from gateway.scrub.states import BEGIN, Candidate, candidates
 from gateway.scrub.view import CONTEXT_CHARS, ENCODED, ENCODED_CHARS_MIN, encoded_texts, stretches
-from gateway.scrub.words import (
-    ENDING_CHARS_MAX,
-    Announcement,
-    KeywordFamily,
-    KeywordForm,
-    announcements,
-    is_announcing,
-    vocabulary,
-)
+from gateway.scrub.words import ENDING_CHARS_MAX, KeywordFamily, KeywordForm, is_announcing, vocabulary
 
 Place = tuple[int, int]  # where something begins and ends
 
@@ -260,8 +252,11 @@ class Opening(NamedTuple):
     at: int
     rank: int
     """Of two that begin together the lower one is read."""
-    what: LineRule | Candidate | Announcement | None
-    """None: a block of lines, which may be a key."""
+    what: LineRule | Candidate | int | None
+    """A number: where a word ends that may announce something. None: a block of lines, which may be a key.
+
+    A word, and what a line wants to stand before it, are judged when the machine comes there: only then is it known
+    which secrets stood before. So a second scrub, which finds their placeholders, comes to the same end."""
 
 
 _BY_PLACE: Final = itemgetter(0, 1)
@@ -289,7 +284,11 @@ class Lookahead(NamedTuple):
 
     def cover(self, others: Sequence[SecretSpan]) -> None:
         """Put in more secrets; one that overlaps what is known becomes one with it."""
-        self.spans[:] = reversed(united((*self.spans, *others)))
+        near = list(others)
+        last = max((span.end for span in near), default=0)
+        while self.spans and self.spans[-1].start < last:
+            near.append(self.spans.pop())
+        self.spans.extend(reversed(united(near)))
 
     def pass_by(self, at: int) -> None:
         """Drop what begins before `at`."""
@@ -324,19 +323,10 @@ class LookaheadScanner:
         self._secret_in = secret_in
 
     def over(
-        self,
-        text: str,
-        lowered: str,
-        start: int,
-        end: int,
-        certain: Sequence[SecretSpan] = (),
-        *,
-        border: int = -1,
-        is_last: bool,
+        self, text: str, lowered: str, start: int, end: int, certain: Sequence[SecretSpan] = (), *, is_last: bool
     ) -> Lookahead:
         """Scan `text[start:end]`; `lowered` is the text in lower case, as long as the text. `certain` are secrets that
-        were found already, some of them elsewhere; at `border` one ended; `is_last` says that no announcing word can
-        follow."""
+        were found already, some of them elsewhere; `is_last` says that no announcing word can follow."""
         anchors, places, blocks, line_places = self._finder.anchors_in(text, lowered, start, end)
         spans = self._spans(text, lowered, start, end, anchors, certain)
         of_lines = {
@@ -349,9 +339,9 @@ class LookaheadScanner:
         if places or not is_last:
             values_before = candidates(text, lowered, start, end, places, is_last=is_last)
             openings += [Opening(each.start, 2, each) for each in values_before]
-        if places and (telling := without_talk(text, lowered, places, end, is_last=is_last)):
-            borders = frozenset((border, *(span.end for span in spans)))
-            openings += [Opening(each.start, 3, each) for each in announcements(text, lowered, telling, end, borders)]
+        if places:
+            telling = without_talk(text, lowered, places, end, is_last=is_last)
+            openings += [Opening(at, 3, stop) for at, stop in telling]
         openings.sort(key=_BY_PLACE, reverse=True)
         spans.reverse()
         return Lookahead(spans, openings)
@@ -370,7 +360,7 @@ class LookaheadScanner:
         known = self._known.spans(text, lowered, start, end)
         phrases = seed_phrases(text, start, end) if self._secret_in is not None else ()
         if certain or phrases:
-            inside = sorted(span for span in certain if start <= span.start and span.end <= end)
+            inside = united(span for span in certain if start <= span.start and span.end <= end)
             known = sorted((*known, *_apart(known, [*inside, *_apart(inside, phrases)])))
         found = [*known]
         # Where a placeholder stands a run is in two, as it was at the secret: so a second scrub finds nothing new.

@@ -20,8 +20,8 @@ SECOND_WORD: Final = re.compile(r"[ _-]?(?:(?:d[eo]?|di) (?:la )?|d')?(?P<word>[
 _REACH_CHARS: Final = 96
 
 
-def opened_by(word: Announcement, text: str) -> State:
-    """Return the state that an announcing word of `text` begins."""
+def opened_by(word: Announcement, text: str, shown_at: int = -1) -> State:
+    """Return the state that an announcing word of `text` begins; the last secret before it ended at `shown_at`."""
     if word.family is KeywordFamily.COOKIE:
         return CookieLine()
     if word.family is KeywordFamily.LOGIN:
@@ -32,7 +32,7 @@ def opened_by(word: Announcement, text: str) -> State:
         return CommandLine(word)
     if word.word in vocabulary().together:
         return Phrase(word)
-    return TableColumn(word) if may_be_head(word, text) else AnnouncedValue(word)
+    return TableColumn(word) if may_be_head(word, text, shown_at) else AnnouncedValue(word)
 
 
 class GluedWord(State):

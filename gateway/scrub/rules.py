@@ -294,6 +294,18 @@ def no_reference(secret: str) -> bool:
     )
 
 
+_LOGIN: Final = re.compile(
+    r"[*_~]*(?!(?i:mailto|e?-?mail|to|from|b?cc|by|sips?|xmpp|acct|tel|author|contact|user|re|fw|reply-to):)"
+    r"[A-Za-z][\w.+-]{1,40}:(?=\D*\d)(?=[^a-z]*[a-z])(?=[\w.-]*[A-Z!#$%&*+?^~])(?P<password>\S{8,})"
+)
+
+
+def login(secret: str) -> bool:
+    """Tell whether it is a name and a password with a colon between them, and no label with an address behind it."""
+    found = _LOGIN.fullmatch(secret)
+    return found is not None and no_reference(found["password"])
+
+
 _STAND_INS: Final = re.compile(
     r"(?i:(?:my|your)?[-_]?(?:pass(?:w(?:or)?d|phrase)?|pw|pwd|secret|token|key|user(?:name)?|login|name)"
     r"|admin|root|guest|postgres|mysql|redis|test(?:123)?|foo|bar|baz|(?:change|replace)[-_]?me|none|null|x{3,})"
@@ -310,7 +322,8 @@ def crc32_base62(body: str) -> bool:
 
 
 CHECKS: Final[Mapping[str, Check]] = {
-    check.__name__: check for check in (varied, made, distinct, has_digit, no_reference, jwt, discord, base58check)
+    check.__name__: check
+    for check in (varied, made, distinct, has_digit, login, no_reference, jwt, discord, base58check)
 }
 _PROOFS: Final = frozenset([jwt, discord, base58check])
 """Asked of the whole token, which is decoded; the others are asked of what stands behind the anchor."""

@@ -31,13 +31,13 @@ from gateway.scrub.known import (
 from gateway.scrub.known import RULE as KNOWN
 from gateway.scrub.lines import LineRule, ListedRun, RuledLines, TableColumn, open_anchor
 from gateway.scrub.lookahead import Lookahead, LookaheadScanner
-from gateway.scrub.openings import GluedWord, opened_by
+from gateway.scrub.openings import CommandLine, GluedWord, opened_by
 from gateway.scrub.own_rules import OWN, OwnRuleReader, OwnRules
 from gateway.scrub.raw_text import decoded
 from gateway.scrub.rules import SecretSpan
 from gateway.scrub.states import Candidate, KeyBlock, State, ValueBeforeKeyword
 from gateway.scrub.view import CONTEXT_CHARS, RUN_CHARS_MAX, View, closed_until, is_cjk
-from gateway.scrub.words import Announcement, is_announcing, swallowed, vocabulary
+from gateway.scrub.words import Announcement, announcement, is_announcing, swallowed, vocabulary
 from gateway.scrub.wrapped import WrappedTokens
 
 # The one incremental machine from which whole-text scrubbing and streaming are both made.
@@ -103,12 +103,13 @@ class Machine:
         self._is_inner = is_inner
         self._view = View()
         self._met = met
-        self._shown: FoundValues | None = None
+        self._values: FoundValues | None = None
         self._ahead: Lookahead | None = None
-        self._last_cut_end_raw = -1
-        self._token_end = -1
+        self._shown = ""
+        self._shown_at = -1
         self._wrapped = WrappedTokens(secret_in)
         self._own = OwnRuleReader(own) if own is not None else None
+        self._ruled: list[SecretSpan] = []
         self._lowered = ""
         self._out: list[str] = []
         self._state: State | None = None
@@ -233,8 +234,9 @@ class Machine:
         self._closed -= before
         self._seen -= before
         self._cuts_off_at -= before
-        self._token_end -= before
+        self._shown_at -= before
         self._wrapped.moved(before)
+        self._ruled = [SecretSpan(span.start - before, span.end - before, span.rule) for span in self._ruled]
         if self._own is not None:
             self._own.moved(before)
         for state in (self._state, self._due):
@@ -254,18 +256,16 @@ class Machine:
         # What was seen while a line was not whole is known: its anchor may stand in a token, which begins before it.
         is_seen = isinstance(self._state, RuledLines) and self._ahead is not None
         start = self._limit if is_seen else self._at
-        ahead = self._lookahead.over(
-            text, self._lower(), start, end, self._wrapped.spans, border=self._token_end, is_last=is_last
-        )
-        if ahead.spans:
-            self._token_end = ahead.spans[0].end
-        if self._shown is not None:
-            ahead.add(self._shown.spans(text, start, end))
+        ahead = self._lookahead.over(text, self._lower(), start, end, self._wrapped.spans, is_last=is_last)
+        if self._values is not None:
+            ahead.add(self._values.spans(text, start, end))
         if self._met is not None:
             ahead.add(self._met.spans(text, start, end))
         if is_seen and self._ahead is not None:
             ahead.spans.extend(self._ahead.spans)
             ahead.openings.extend(self._ahead.openings)
+        self._ruled = [span for span in self._ruled if span.start >= self._at]
+        ahead.cover(self._ruled)
         if self._own is not None and self._own.spans:
             self._own.pass_by(self._at)
             ahead.cover([span for span in self._own.spans if span.end <= end])
@@ -301,22 +301,25 @@ class Machine:
             match opening.what:
                 case LineRule() as rule:
                     of, until_raw = self._line_read
-                    if of is not rule or self._view.raw_start(self._at) >= until_raw:
+                    is_new = of is not rule or self._view.raw_start(self._at) >= until_raw
+                    if is_new and rule.may_begin(text, self._at, self._shown, self._shown_at):
                         self._state = RuledLines(rule)
                 case Candidate() as candidate:
                     self._state = ValueBeforeKeyword(candidate)
-                case Announcement() as word:
-                    self._at = word.end
-                    self._state = opened_by(word, text)
+                case int() as stop:
+                    place = self._at, stop
+                    announced = announcement(text, self._lower(), place, end, self._shown, self._shown_at)
+                    if announced is not None:
+                        self._at = announced.end
+                        self._state = opened_by(announced, text, self._shown_at)
                 case _:
                     self._state = KeyBlock(opening.at)
         return True
 
     def _go_on(self, state: State, text: str, end: int, ahead: Lookahead, *, is_last: bool) -> bool:
         """Take one step in what is open. False: it needs more text."""
-        due_at = self._due.due_at if self._due is not None and type(state) not in _UNINTERRUPTED else None
-        if due_at is not None and not self._at <= due_at <= end:
-            due_at = None
+        due = self._interrupting(state, text, end, ahead)
+        due_at = due.due_at if due is not None else None
         if type(state) is AnnouncedValue:
             is_form = bool(ahead.spans) and not ahead.spans[-1].rule.startswith((OWN, NAMED))
             state.token_at = ahead.spans[-1].start if is_form else None
@@ -324,9 +327,9 @@ class Machine:
         if due_at is not None and step.waits:
             due_at = None
             step = state.step(text, self._at, end, is_last=is_last)
-        if step.cut and type(state) in _OF_LINES:
-            while ahead.spans and ahead.spans[-1].end <= step.cut.start:
-                self._cut(text, ahead.spans.pop())
+        if step.found:
+            self._ruled += step.found
+            ahead.cover(step.found)
         if ahead.spans and type(state) is not KeyBlock:
             reached = step.cut.end if step.cut else step.at
             if reached > ahead.spans[-1].start:
@@ -334,7 +337,7 @@ class Machine:
                     self._close(state)
                 elif step.becomes is not None:
                     self._state = step.becomes
-                self._cut(text, _with_tokens(step.cut, ahead.spans, is_ruled=isinstance(state, RuledLines)))
+                self._cut(text, _with_tokens(step.cut, ahead.spans))
                 return True
         if step.cut is not None:
             self._cut(text, step.cut)
@@ -345,11 +348,30 @@ class Machine:
         if step.is_over:
             self._close(state)
             return True
-        if step.cut is None and due_at is not None and self._due is not None:
-            self._due.interrupted = state
-            self._at, self._state, self._due = due_at, self._due, None
+        if step.cut is None and due_at is not None and due is not None:
+            due.interrupted = state
+            self._at, self._state = due_at, due
+            if due is self._due:
+                self._due = None
+            else:
+                ahead.pass_by(due_at)
+                ahead.openings.pop()
             return True
         return step.cut is not None
+
+    def _interrupting(self, state: State, text: str, end: int, ahead: Lookahead) -> RuledLines | TableColumn | None:
+        """Return the rule that is to read its line before the open state does, if there is one: a row that is due, or
+        for a command, which goes from word to word, what a rule knows of its line."""
+        due_at = self._due.due_at if self._due is not None else None
+        if due_at is not None and self._at <= due_at <= end and type(state) not in _UNINTERRUPTED:
+            return self._due
+        for opening in reversed(ahead.openings) if type(state) is CommandLine else ():
+            if opening.at >= min(end, self._at + CONTEXT_CHARS):
+                break
+            rule = opening.what
+            if isinstance(rule, LineRule) and rule.may_begin(text, opening.at, self._shown, self._shown_at):
+                return RuledLines(rule, opening.at)
+        return None
 
     def _close(self, state: State) -> None:
         """Go on without a state, with the one that it interrupted, or with the lines that are due below it."""
@@ -373,20 +395,23 @@ class Machine:
             return
         start, end = self._view.raw_start(span.start), self._view.raw_end(span.end)
         self._give(start)
-        self._out.append(self._placeholders.stand_in(span.rule, text[span.start : span.end]))
+        stand_in = self._placeholders.stand_in(span.rule, text[span.start : span.end])
+        self._out.append(stand_in)
         self.findings.append(Finding(span.rule, start, end))
-        self._last_cut_end_raw = end
         self._given_raw = end
         self._at = span.end
         self._swallowed = swallowed(text, self._lower(), span.start, span.end)
+        gap = text[max(0, self._shown_at, span.start - CONTEXT_CHARS) : span.start]
+        word = text[self._swallowed.start : span.end] if self._swallowed is not None else ""
+        self._shown, self._shown_at = f"{self._shown}{gap}{stand_in}{word}"[-CONTEXT_CHARS:], span.end
         if not self._is_inner:
             self._meet(text, span)
 
     def _meet(self, text: str, span: SecretSpan) -> None:
         """Remember what was cut, and look for it in the rest of the closed text."""
         value = text[span.start : span.end]
-        self._shown = self._shown or FoundValues()
-        added = self._shown.add(value, span.rule)
+        self._values = self._values or FoundValues()
+        added = self._values.add(value, span.rule)
         if added is not None and self._ahead is not None:
             self._ahead.add(added.spans(text, span.end, self._limit))
         if added is not None and self._met is not None:
@@ -396,22 +421,21 @@ class Machine:
         """Drop the rest of a secret that a forced border cut: it goes on in the next piece, and so does its removal."""
         if self._cuts_off_at == self._at == self._closed and self._given_raw == self._view.raw_end(self._at):
             self._cuts_off_at = -1
-            if self._last_cut_end_raw == self._given_raw:
+            if self._shown_at == self._at:
                 rest = _REST_OF_SECRET.match(text, self._at, end)
                 if rest is not None:
-                    self._at = rest.end()
+                    self._at = self._shown_at = rest.end()
                     self._given_raw = self._view.raw_end(self._at)
                     if self.findings:
                         self.findings[-1] = replace(self.findings[-1], end=self._given_raw)
 
 
-def _with_tokens(value: SecretSpan | None, tokens: Sequence[SecretSpan], *, is_ruled: bool) -> SecretSpan:
+def _with_tokens(value: SecretSpan | None, tokens: Sequence[SecretSpan]) -> SecretSpan:
     """Return what is cut where a token, the last of `tokens`, overlaps a value or what leads to one: all of the value
-    if it begins before the token, or if the rule of its line says that it is longer; else the token, whose form names
-    its kind."""
+    if it begins before the token; else the token, whose form names its kind."""
     nearest = tokens[-1]
     is_longer = value is not None and nearest.start == value.start and nearest.end < value.end
-    is_longer = is_longer and (is_ruled or nearest.rule.startswith(NAMED))  # a value of before, and more
+    is_longer = is_longer and nearest.rule.startswith(NAMED)  # a value of before, and more
     if value is not None and nearest.rule.startswith(OWN):  # it may have less of the value than we know
         return nearest._replace(start=min(nearest.start, value.start), end=max(nearest.end, value.end))
     if value is None or (nearest.start <= value.start and not is_longer):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import ClassVar, Final, NamedTuple
 
 from gateway.scrub.judge import Bond, is_secret
-from gateway.scrub.known import PLACEHOLDER
+from gateway.scrub.known import PLACEHOLDER, placeholder_in
 from gateway.scrub.rules import PRINTABLE, SecretSpan, is_placeholder, made
 from gateway.scrub.view import is_cjk, unit_end
 from gateway.scrub.words import KeywordFamily, announces_more, family_of, holds_announcing, is_announcing, vocabulary
@@ -19,13 +19,15 @@ class StepResult(NamedTuple):
 
     `at` is the new position; `cut` a secret that ends at or before it. `waits` means: no verdict without
     more text, and nothing from `at` on may leave. `is_over` gives the text from `at` on back to the machine;
-    `becomes` is the state that reads on in place of this one."""
+    `becomes` is the state that reads on in place of this one. `found` are secrets behind `at`: what stands before them
+    is read as well, since a second scrub, which finds their placeholders, would read it."""
 
     at: int
     is_over: bool = False
     waits: bool = False
     cut: SecretSpan | None = None
     becomes: State | None = None
+    found: Sequence[SecretSpan] = ()
 
 
 class State:
@@ -149,7 +151,7 @@ _RUN_CHARS_MAX: Final = 72
 _VALUE_CHARS_MIN: Final = 6
 _MADE: Final = re.compile(r"[-0-9](?:(?<=[0-9])|[a-z]{3,12}-[a-z]{3,12}-)")
 _CANDIDATE: Final = re.compile(
-    r"(?<![!-~])[\"'`(\[*|<]{0,3}(?=[!-~]{0,63}[0-9]|(?:[a-z]{3,12}-){3})"
+    r"(?<![!-=?-~])[\"'`(\[*|<]{0,3}(?=[!-~]{0,63}[0-9]|(?:[a-z]{3,12}-){3})"
     rf"(?P<value>[\w!@#$%^&*+/=~?.-]{{{_VALUE_CHARS_MIN},64}}?)[\"'`)\]*|>,.;:]{{0,3}}(?![!-~])",
     re.ASCII,
 )
@@ -180,6 +182,7 @@ def candidates(
         done = max(done, zone_end)
         while made := _MADE.search(text, zone, zone_end):
             begin, over = _run_start(text, made.start()), _RUN.match(text, made.start(), zone_end)
+            begin = text.rfind(">", begin, made.start()) + 1 or begin  # behind a tag
             assert over is not None, "what was found is a part of it"
             if begin >= zone and over.end() - begin >= _VALUE_CHARS_MIN:
                 found = _CANDIDATE.match(text, begin, end)
@@ -270,6 +273,7 @@ class ValueBeforeKeyword(State):
                 bond = bond or Bond.LOOSE
             elif lowered not in words.links:
                 break
+            is_certain |= lowered in words.vendors
             pos = word.end()
         return StepResult(at, is_over=True)
 
@@ -292,7 +296,7 @@ class ValueBeforeKeyword(State):
             return StepResult(at, waits=True)
         after = _WORD.match(text, following, end) if text[word.end() : following] in (" ", "-", "_") else None
         is_denied = after is not None and vocabulary().denies_after.match(after.group().lower())
-        if bond is None or is_denied or PLACEHOLDER.match(text, word.end(), end):
+        if bond is None or is_denied or placeholder_in(text, word.end(), following + 1):
             return StepResult(at, is_over=True)
         if family is KeywordFamily.VAGUE and (
             is_certain or (after and after.group().lower() in vocabulary().certain_after)

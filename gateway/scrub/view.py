@@ -65,8 +65,8 @@ _ENTITIES: Final = {
 } | {"shy;": "\u00ad", "zwj;": "\u200d", "zwnj;": "\u200c", "ZeroWidthSpace;": "\u200b"}
 
 # A set with a character from beyond U+FFFF in it is many times slower to search for, so those are asked for apart.
-_NEAR_SIGN: Final = re.compile(f"[\\\\%&^\x1b\x9b\u241b{_NEAR_INVISIBLE}]")
-_SIGN: Final = re.compile(f"[\\\\%&^\x1b\x9b\u241b{_INVISIBLE}]")
+_NEAR_SIGN: Final = re.compile(f"[\\\\%&+^\x1b\x9b\u241b{_NEAR_INVISIBLE}]")
+_SIGN: Final = re.compile(f"[\\\\%&+^\x1b\x9b\u241b{_INVISIBLE}]")
 _FAR_SIGN: Final = re.compile(f"[{_FAR_INVISIBLE}]")
 _ASCII_ODD: Final = re.compile("[\\\\%&^\x00-\x06\x08\x0e-\x1b\x7f]")
 _NEAR_ODD: Final = re.compile(f"[\\\\%&^\x1b\x9b\u241b{_NEAR_INVISIBLE}{_NEAR_FOLDED}]")
@@ -80,7 +80,7 @@ _SPELLING: Final = re.compile(
     rf"|(?:{_ESC}\[|\x9b)(?!redacted:)[0-9;:<=>?]{{0,24}}[A-Za-z@`~]"  # colour, cursor: what a terminal obeys
     rf"|{_ESC}\]8;[A-Za-z0-9=:_-]{{0,24}};"  # the head of a terminal's link; its address is text
     r"|%[eE]2%80%8[b-fB-F]|%[cC]2%[aA][dD]|%[eE][fF]%[bB]{2}%[bB][fF])"
-    r"|(?P<end>\x1b\\)"
+    r"|(?P<end>\x1b\\)|(?P<plus>\+)"
     r"|\\{1,4}(?:(?P<mark>[!#$%&()*+,\-./:;<=>?@\[\]^_{|}~])"
     r"|(?:u|U0000|(?P<brace>u\{))(?P<wide>[0-9A-Fa-f]{4}|(?<=\{)[0-9A-Fa-f]{2,6})(?(brace)\})"
     r"|x(?P<narrow>[0-9A-Fa-f]{2})|(?P<newline>(?<!\b[A-Za-z]:\\)(?:r\\{1,4})?n))"
@@ -98,6 +98,11 @@ _DELIMITERS: Final = frozenset("@/:?#[]{}<>$|^")
 """Encoded because they would end the part of an address they stand in."""
 
 _LITERAL: Final = frozenset("\\%`'<>")  # percent-encoded, these stay: a value that holds one goes on behind it
+_NAME_CHARS: Final = 16
+_SENTENCE_FIELD: Final = re.compile(
+    r"(?<![\w-])(?:text|message|msg|notes?|body|content|comments?|description|subject|query|q|status|caption|title|summary)\Z"
+)
+_FIELD_ENDS: Final = re.compile(r"[\s&]")
 _CLOSES_JSON: Final = re.compile(r"[:,}\]&]|%(?:25){0,3}(?:3A|2C|7D|5D|20|0A|2F|3E|26)", re.IGNORECASE)
 _OPENS_JSON: Final = re.compile(
     r"(?:[{\[,:]|%(?:25){0,3}(?:7B|5B|2C|3A|3D|0A|20))(?: |\+|%(?:25){0,3}20)?\Z", re.IGNORECASE
@@ -161,6 +166,8 @@ def _meaning(raw: str, found: re.Match[str]) -> str | None:
             return ""
         case "end":
             return " "
+        case "plus":
+            return " " if _is_in_sentence(raw, found.start()) else None
         case "mark":
             return found["mark"]
         case "newline":
@@ -210,6 +217,14 @@ def _is_in_authority(raw: str, at: int) -> bool:
     return begin >= 0 and _AUTHORITY.match(raw, begin, at).end() == at  # type: ignore[union-attr]
 
 
+def _is_in_sentence(raw: str, at: int) -> bool:
+    """Tell whether a place lies in the field of a form that holds what people write: there a plus is a space."""
+    begin = raw.rfind("=", max(0, at - LOOK_BACK_CHARS), at)
+    if begin < 0 or _FIELD_ENDS.search(raw, begin, at):
+        return False
+    return _SENTENCE_FIELD.search(raw, max(0, begin - _NAME_CHARS), begin) is not None
+
+
 def _is_json_quote(raw: str, at: int, end: int) -> bool:
     """Tell whether a quote stands next to a bracket, a colon or a comma: it belongs to encoded JSON, not to a value."""
     before = _OPENS_JSON.search(raw, max(0, at - _JSON_CHARS_MAX), at)
@@ -242,7 +257,8 @@ class View:
         if self._unfinished:
             chunk = self._unfinished + chunk
             self._unfinished = ""
-        if is_plain(chunk):
+        is_form = "+" in chunk and ("=" in chunk or "=" in self._raw[-LOOK_BACK_CHARS:])
+        if not is_form and is_plain(chunk):
             self.text += chunk
             self._raw += chunk
             return

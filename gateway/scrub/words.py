@@ -6,8 +6,7 @@ import itertools
 import re
 import string
 import tomllib
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 from functools import cache
@@ -30,7 +29,7 @@ _MENTIONED: Final = re.compile(
 """A placeholder's kind, a reference (`${DB_PASSWORD}`) and the address of a secret announce nothing."""
 
 _PLACEHOLDER_END: Final = "0]"
-"""What is read before a word that stands right behind a secret: the end of the placeholder that will be there."""
+"""What is read before a word that ends a secret: the end of the placeholder that will be there."""
 
 _ANOTHER: Final = re.compile(r"[ =:](?P<word>[^\W\d_]{2,24})(?=[ =:])")
 _PAIR: Final = re.compile(
@@ -39,7 +38,7 @@ _PAIR: Final = re.compile(
 _PAIR_SIGNS: Final = frozenset("/:|")
 _LOGIN: Final = re.compile(r"(?:user|username|login|usuario|benutzer|логин|юзер)[:= ]{1,2}\S{1,24}[,;/| ]{1,3}\Z")
 _IN_NAMES: Final = ("_", ".", "@")
-_AROUND_NAMES: Final = (*_IN_NAMES, "<", "/", "-", "$")
+_AROUND_NAMES: Final = (*_IN_NAMES, "<", "/", "-", "$", "[", "{")
 _DENIES_CHARS: Final = 24  # so near before a code stands what makes it another (`the exit code`)
 _PART_OF_NAME: Final = re.compile(r"[_@]|[.-][A-Za-z0-9]")  # `login.example.org`: no login is announced
 _ARGUMENT: Final = re.compile(r"[\w)\]]\(\s?\\*[\"'][\w.-]*\Z")
@@ -61,7 +60,17 @@ _IDENTIFIER_BEFORE: Final = re.compile(r"[^\W\d]*[_-]*\Z")
 _TOKENS: Final = frozenset(["token", "tokens"])
 
 
-_COMPARED: Final = ("certain_after", "says", "copulas", "possessives", "carries", "complements", "exchanged", "types")
+_COMPARED: Final = (
+    "certain_after",
+    "says",
+    "copulas",
+    "possessives",
+    "carries",
+    "complements",
+    "exchanged",
+    "types",
+    "phrases",
+)
 """Lists whose words are compared one by one."""
 
 
@@ -168,6 +177,7 @@ class Vocabulary:
     copulas: frozenset[str]
     possessives: frozenset[str]
     links: frozenset[str]
+    vendors: frozenset[str]
     carries: frozenset[str]
     complements: frozenset[str]
     exchanged: frozenset[str]
@@ -175,6 +185,7 @@ class Vocabulary:
     asks: re.Pattern[str]
     joins: re.Pattern[str]
     numbers: frozenset[str]
+    phrases: frozenset[str]
     codes: frozenset[str]
     """Those that announce nothing but what has a digit, if at all."""
     of_codes: re.Pattern[str]
@@ -220,6 +231,7 @@ def vocabulary() -> Vocabulary:
         links_cjk=re.compile(trie_pattern(around["links_cjk"])),
         announcing_cjk=re.compile(trie_pattern([word for word in announcing if is_cjk(word[0])])),
         links=frozenset([*around["links"], *tables["vendors"]["names"].split()]),
+        vendors=frozenset(tables["vendors"]["names"].split()),
         asks=re.compile(rf"(?<![^\W\d_])(?:{trie_pattern(around['asks'])})(?![^\W\d_])"),
         joins=backwards(around["joins"], " ", r"(?= )"),
         codes=frozenset(word for word, (family, _) in announcing.items() if family is KeywordFamily.CODE),
@@ -257,82 +269,81 @@ def _options(rows: Mapping[str, str]) -> Mapping[str, frozenset[str]]:
     return {program: frozenset(option for option in takers if program in takers[option]) for program in programs}
 
 
-def announcements(
-    text: str, lowered: str, places: Iterable[tuple[int, int]], end: int, borders: frozenset[int] = frozenset()
-) -> Iterator[Announcement]:
-    """Yield the announcing words of `text[:end]` at the places where a search found one; `lowered` is the text in lower
-    case, as long as the text.
-
-    `borders` are the ends of secrets: what stands before them will be a placeholder."""
+def announcement(
+    text: str, lowered: str, place: tuple[int, int], end: int, shown: str = "", shown_at: int = -1
+) -> Announcement | None:
+    """Return the announcing word of `text[:end]` at a place where a search found one, if it announces anything there;
+    `lowered` is the text in lower case, as long as the text. Up to `shown_at` the text will read as `shown` ends:
+    that of a secret which stood there is not looked at."""
     words = vocabulary()
-    edges = sorted(borders)
-    for at, word_end in places:
-        stop = word_end
-        word = lowered[at:stop]
-        family, place = words.announcing[word]
-        if place is KeywordForm.INFLECTED and (ending := _ENDING.match(lowered, stop, end)):
-            stop = ending.end()
-        if _goes_on(text, stop, end):
-            continue
-        count = bisect_right(edges, at)
-        floor = edges[count - 1] if count else -1
-        begins = max(0, at - _LOOK_BACK_CHARS)
-        before = lowered[begins:at] if floor < begins else _PLACEHOLDER_END + lowered[floor:at]
-        last = before[-1:]
-        is_inside = place is not KeywordForm.ANYWHERE and at != floor and _goes_back(text, at)
-        if is_inside and not (word in words.glued_to and words.glued_names.match(before[::-1])):
-            continue
-        if place is KeywordForm.TAIL and last != "_":
-            continue
-        if family is KeywordFamily.COMMAND and (last.isalnum() or not text[stop : stop + 1].isspace()):
-            continue
-        if family in _OF_VALUES and _announces_again(lowered, stop, end):
-            continue
-        if word.isascii() and _is_encoded(text, max(begins, floor), at, stop) and not _ASSIGNS.match(text, stop, end):
-            continue
-        if ("{" in before or ":" in before) and _MENTIONED.search(before):
-            continue
-        needs_sign = word in words.needs_sign and last != "_" and not _LOGIN.search(before)
-        if family is KeywordFamily.VAGUE and words.denies_before.match(before[::-1]):
-            continue
-        if family is KeywordFamily.KEY and word in _TOKENS and words.denies_token.match(before[::-1]):
-            continue
-        if (family is KeywordFamily.VAGUE or needs_sign) and words.certain_before.match(before[::-1]):
-            family = KeywordFamily.KEY if family is KeywordFamily.VAGUE else family
-            needs_sign = False
-        if family in _QUALIFIED:
-            said = _sentence(before)
-            if family is KeywordFamily.CODE and (last in _AROUND_NAMES or words.no_codes.search(said[-_DENIES_CHARS:])):
-                continue
-            qualifying = words.of_codes if family is KeywordFamily.CODE else words.of_networks
-            if qualifying.search(said):
-                family, needs_sign = KeywordFamily.PERSONAL, False
-        elif needs_sign and (
-            words.joins.match(before[::-1])
-            or (words.of_codes if word in words.numbers else words.of_networks).search(_sentence(before))
-        ):
-            needs_sign = False
-        if family is KeywordFamily.LOGIN and (
-            last in _IN_NAMES or _PART_OF_NAME.match(text, stop, end) or words.denies_after.match(text, stop, end)
-        ):
-            continue
-        is_header = family in _OF_HEADERS and "authorization" in before and _HEADER.search(before) is not None
-        is_tail = last.isalnum() and before.isascii()
-        yield Announcement(
-            at,
-            stop,
-            word,
-            KeywordFamily.SCHEME if is_header else family,
-            is_header=is_header,
-            needs_sign=needs_sign,
-            is_spaced=_is_letter(text[stop - 1]),
-            is_pair=not _PAIR_SIGNS.isdisjoint(before[-2:]) and _PAIR.search(before) is not None,
-            is_argument="(" in before and _ARGUMENT.search(before) is not None,
-            is_constant=text[at:stop].isupper() and text[at:stop].isascii(),
-            is_heading=_HEADING.search(before, max(0, len(before) - _HEADING_CHARS)) is not None,
-            is_asked=family is KeywordFamily.PERSONAL and words.asks.search(_sentence(before)) is not None,
-            is_named=is_tail or (last in _JOINS and _NAMED.search(before, len(before) - 2) is not None),
-        )
+    at, stop = place
+    word = lowered[at:stop]
+    family, form = words.announcing[word]
+    if form is KeywordForm.INFLECTED and (ending := _ENDING.match(lowered, stop, end)):
+        stop = ending.end()
+    if _goes_on(text, stop, end):
+        return None
+    begins = max(0, at - _LOOK_BACK_CHARS)
+    before = lowered[begins:at]
+    if shown_at > begins:
+        begins = shown_at
+        before = (shown + text[shown_at:at])[-_LOOK_BACK_CHARS:].lower()
+    last = before[-1:]
+    is_inside = form is not KeywordForm.ANYWHERE and at != shown_at and _goes_back(text, at)
+    if is_inside and not (word in words.glued_to and words.glued_names.match(before[::-1])):
+        return None
+    if form is KeywordForm.TAIL and last != "_":
+        return None
+    is_glued = last.isalnum() and not is_cjk(last)
+    if family is KeywordFamily.COMMAND and (is_glued or not text[stop : stop + 1].isspace()):
+        return None
+    if family in _OF_VALUES and _announces_again(lowered, stop, end):
+        return None
+    if word.isascii() and _is_encoded(text, begins, at, stop) and not _ASSIGNS.match(text, stop, end):
+        return None
+    if ("{" in before or ":" in before) and _MENTIONED.search(before):
+        return None
+    needs_sign = word in words.needs_sign and last != "_" and not _LOGIN.search(before)
+    if family is KeywordFamily.VAGUE and words.denies_before.match(before[::-1]):
+        return None
+    if family is KeywordFamily.KEY and word in _TOKENS and words.denies_token.match(before[::-1]):
+        return None
+    if (family is KeywordFamily.VAGUE or needs_sign) and words.certain_before.match(before[::-1]):
+        family = KeywordFamily.KEY if family is KeywordFamily.VAGUE else family
+        needs_sign = False
+    if family in _QUALIFIED:
+        said = _sentence(before)
+        if family is KeywordFamily.CODE and (last in _AROUND_NAMES or words.no_codes.search(said[-_DENIES_CHARS:])):
+            return None
+        qualifying = words.of_codes if family is KeywordFamily.CODE else words.of_networks
+        if qualifying.search(said):
+            family, needs_sign = KeywordFamily.PERSONAL, False
+    elif needs_sign and (
+        words.joins.match(before[::-1])
+        or (words.of_codes if word in words.numbers else words.of_networks).search(_sentence(before))
+    ):
+        needs_sign = False
+    if family is KeywordFamily.LOGIN and (last in _IN_NAMES or _PART_OF_NAME.match(text, stop, end)):
+        return None
+    if family is KeywordFamily.LOGIN and words.denies_after.match(text, stop, end):
+        return None
+    is_header = family in _OF_HEADERS and "authorization" in before and _HEADER.search(before) is not None
+    is_tail = last.isalnum() and before.isascii()
+    return Announcement(
+        at,
+        stop,
+        word,
+        KeywordFamily.SCHEME if is_header else family,
+        is_header=is_header,
+        needs_sign=needs_sign,
+        is_spaced=_is_letter(text[stop - 1]),
+        is_pair=not _PAIR_SIGNS.isdisjoint(before[-2:]) and _PAIR.search(before) is not None,
+        is_argument="(" in before and _ARGUMENT.search(before) is not None,
+        is_constant=text[at:stop].isupper() and text[at:stop].isascii(),
+        is_heading=_HEADING.search(before, max(0, len(before) - _HEADING_CHARS)) is not None,
+        is_asked=family is KeywordFamily.PERSONAL and words.asks.search(_sentence(before)) is not None,
+        is_named=is_tail or (last in _JOINS and _NAMED.search(before, len(before) - 2) is not None),
+    )
 
 
 def _sentence(before: str) -> str:
@@ -352,7 +363,7 @@ def swallowed(text: str, lowered: str, start: int, stop: int) -> Announcement | 
         if at < stop <= sign_end and (end - at >= _SWALLOWED_CHARS_MIN or text[at - 1] in "_-"):
             before = _IDENTIFIER_BEFORE.search(text, zone, at)
             begins = at if before is None or text[at - 1].isalnum() else before.start()
-            for word in announcements(text, lowered, [found.span("word")], end, frozenset([begins])):
+            if word := announcement(text, lowered, found.span("word"), end, _PLACEHOLDER_END, begins):
                 return word._replace(end=max(stop, word.end), needs_sign=end >= stop)
     return None
 
@@ -372,9 +383,9 @@ def _glued_word() -> re.Pattern[str]:
 def _is_encoded(text: str, begins: int, at: int, stop: int) -> bool:
     """Tell whether this is the middle of a certificate, a digest, a picture or a code, where any word may stand by
     chance."""
-    if text[at - 1 : at] not in _BASE64 and text[stop : stop + 1] not in _BASE64:
-        return False
     before = text[begins:at]
+    if before[-1:] not in _BASE64 and text[stop : stop + 1] not in _BASE64:
+        return False
     after = _ENCODED.match(text, stop, stop + _LOOK_BACK_CHARS)
     start, end = at - len(before) + len(before.rstrip(_BASE64)), after.end() if after else stop
     is_short = stop - at <= _CODE_WORD_CHARS_MAX
@@ -421,7 +432,8 @@ def family_of_name(name: str) -> KeywordFamily | None:
 
 def announces_more(piece: str) -> bool:
     """Tell whether an announcing word stands in this piece of text."""
-    return any(is_announcing(hump.group().lower()) for hump in _HUMP.finditer(piece))
+    said = not piece.isascii() and vocabulary().announcing_cjk.search(piece) is not None
+    return said or any(is_announcing(hump.group().lower()) for hump in _HUMP.finditer(piece))
 
 
 def holds_announcing(piece: str) -> bool:

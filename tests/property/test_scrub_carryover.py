@@ -33,6 +33,7 @@ def second_of(first: str, second: str) -> CleanText:
         ("DB_PASSWORD=", "x9!kQm2z"),
         (f"{'a long story. ' * 20}my password is", "hunter2!"),
         ("my password is\n", "  hunter2!"),
+        ("my passphrase is", "ember-walrus-cello"),
     ],
 )
 def test_an_announced_value_goes(first: str, second: str) -> None:

@@ -132,6 +132,7 @@ def test_a_stream_of_single_characters_equals_the_whole(text: str) -> None:
 )
 @example(draw("Authorization: Bearer <base62:24>Authorization: Bearer <base62:24>|||my", seed=2))
 @example("https://bob:" + 56 * "x9" + "xK9-known-value" + 15 * "y1" + "@example.org/")
+@example("SPOTIFY_CLIENT_SECRET\u2018Fjord!4711x\uff01data:image/png;base64,")
 def test_scrubbing_twice_is_scrubbing_once(text: str) -> None:
     once = SCRUBBER.scrub(text)
     assert SCRUBBER.scrub(once) == once

@@ -31,6 +31,11 @@ def without_ids(text: str) -> str:
     return re.sub("#[0-9a-f]+", "", text)
 
 
+def test_no_two_rows_begin_with_one_anchor() -> None:
+    anchors = [anchor for rule in RULES for anchor in rule.anchors]
+    assert len(anchors) == len(set(anchors))
+
+
 @pytest.mark.parametrize(("rule", "example"), EXAMPLES)
 def test_an_example_is_found(rule: LineRule, example: str) -> None:
     for seed in range(3):

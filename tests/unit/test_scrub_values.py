@@ -92,6 +92,18 @@ mongosh -u ann -p {p}
 vncpasswd {p}
 az login -u ann -p {p}
 winexe -U ann%{p} //host cmd
+[code]bcp x out y -S db -U sa -P {p}[/code]
+{code} PGPASSWORD='{p}' pg_dump x {code}
+curl https://example.org/me -b 'sid={p}{p}' -X POST
+kadmin -p admin/admin -w {p}
+ann Cleartext-Password :=3D "{p}"
+a=1&password=ab%2B{p}%2Fcd&b=2
+<p>{p} is my password</p>
+WLAN-Kennwort (WPA2): {p}
+geth account import --password <(echo {p}) k
+trojan://{p}@example.org:443
+smb ann:{p}@nas.example.org/share
+deploy:{p}@10.0.0.9:/srv
 smbclient //srv/share -U ann%{p}
 <password>{p}</password>
 <add key="Password" value="{p}"/>
@@ -191,6 +203,17 @@ INSERT INTO users (name, password) VALUES (?, ?)
 input[name="password"]:focus{outline:none}
 var t=e.password,n=e.token;if(!t||!n)return;
 commit 2fd4e1c6: rotate token handling (#1234)
+PIN code 560001 is Bangalore
+the pin code of our office is 400076, Powai, Mumbai
+password = Crypto.Sha256
+the passphrase is never-stored-here
+[code]the code is in Main42[/code]
+To:AnnSmith77@example.org
+cc:Ann.Smith77@example.org
+12:30pm:Room77x@example.org
+image: registry/app:1.25-Alpine77@sha256:0
+a WIFI:T:nopass;S:Guests;;
+q=python+password+manager+1Password8&hl=en
 fix(auth): token refresh when password changed
 Password must contain 8-64 characters
 the login page shows "Wrong password, try again in 30s"
@@ -235,6 +258,29 @@ def test_what_follows_an_old_password_is_no_new_one_without_a_word_that_says_so(
 def test_a_key_that_somebody_owns_may_look_like_a_commit() -> None:
     assert "[redacted:" in scrub(draw("here is my key <hex:40>", seed=3))
     assert scrub(commit := draw("the key <hex:40>", seed=3)) == commit
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '> # userlist.txt\n> "ann" "{p}"\n> "bob" "{p}"',
+        '{"text": "\\"user\\",\\"password\\",\\"note\\"\\n\\"ann\\",\\"{p}\\",\\"\\""}]}',
+        "/*\n *  id | name | password\n * ----+------+----------\n *   1 | ann  | {p}\n */",
+        'id,text\n1,"echo ""{p}"" | passwd --stdin ann"',
+        "body: 'DBI->connect($dsn, ''ann'', ''{p}'');'",
+        "login ok password=Otter.Lamp77",
+        "name=ann&message=my+password+is+{p}+i+think&submit=1",
+        "note=ALTER+USER+ann+WITH+PASSWORD+%27{p}%27%3B&pinned=0",
+    ],
+)
+def test_what_quotes_a_row_or_doubles_its_quotes_hides_nothing(text: str) -> None:
+    clean = scrub(text.replace("{p}", SECRET))
+    assert SECRET not in clean
+    assert "Lamp77" not in clean
+
+
+def test_an_option_at_the_end_of_a_line_takes_nothing_from_the_next() -> None:
+    assert scrub(text := "mysql -u root -p\n#+END_SRC2") == text
 
 
 @pytest.mark.parametrize("text", HARMLESS)
