@@ -402,7 +402,8 @@ class Machine:
         self._at = span.end
         self._swallowed = swallowed(text, self._lower(), span.start, span.end)
         gap = text[max(0, self._shown_at, span.start - CONTEXT_CHARS) : span.start]
-        word = text[self._swallowed.start : span.end] if self._swallowed is not None else ""
+        inside = self._swallowed if self._swallowed is not None and self._swallowed.end == span.end else None
+        word = text[inside.start : span.end] if inside is not None else ""
         self._shown, self._shown_at = f"{self._shown}{gap}{stand_in}{word}"[-CONTEXT_CHARS:], span.end
         if not self._is_inner:
             self._meet(text, span)
