@@ -100,7 +100,7 @@ ann Cleartext-Password :=3D "{p}"
 a=1&password=ab%2B{p}%2Fcd&b=2
 <p>{p} is my password</p>
 WLAN-Kennwort (WPA2): {p}
-geth account import --password <(echo {p}) k
+vaulttool unlock --password <(echo {p}) disk
 trojan://{p}@example.org:443
 smb ann:{p}@nas.example.org/share
 deploy:{p}@10.0.0.9:/srv
@@ -203,8 +203,8 @@ INSERT INTO users (name, password) VALUES (?, ?)
 input[name="password"]:focus{outline:none}
 var t=e.password,n=e.token;if(!t||!n)return;
 commit 2fd4e1c6: rotate token handling (#1234)
-PIN code 560001 is Bangalore
-the pin code of our office is 400076, Powai, Mumbai
+PIN code 600028 is Chennai
+the pin code of my aunt is 302004, Jaipur, Rajasthan
 password = Crypto.Sha256
 the passphrase is never-stored-here
 [code]the code is in Main42[/code]
@@ -270,7 +270,7 @@ def test_a_key_that_somebody_owns_may_look_like_a_commit() -> None:
         "body: 'DBI->connect($dsn, ''ann'', ''{p}'');'",
         "login ok password=Otter.Lamp77",
         "name=ann&message=my+password+is+{p}+i+think&submit=1",
-        "note=ALTER+USER+ann+WITH+PASSWORD+%27{p}%27%3B&pinned=0",
+        "body=grant+it+to+ann+identified+by+%27{p}%27%3B&draft=1",
     ],
 )
 def test_what_quotes_a_row_or_doubles_its_quotes_hides_nothing(text: str) -> None:
