@@ -197,10 +197,16 @@ def _behind(mark: str, text: str, line: int) -> int:
 def _fits(pattern: re.Pattern[str], text: str, at: int, stop: int, *, is_row: bool = False) -> re.Match[str] | None:
     """Match a line; one that does not fit to its end, without what ends the text that it is the last line of."""
     match = pattern.fullmatch if is_row else pattern.match
-    if (found := match(text, at, stop)) or not (is_row or "$" in pattern.pattern):
+    if (found := match(text, at, stop)) or not (is_row or _is_ended(pattern)):
         return found
     ends = islice(_WRAPPED_END.finditer(text, at, stop), _WRAPPED_ENDS_MAX)
     return next(filter(None, (match(text, at, end.start()) for end in ends)), None)
+
+
+@cache
+def _is_ended(pattern: re.Pattern[str]) -> bool:
+    """Tell whether a pattern asks for the end of its line; the sign for it is any other inside a set."""
+    return re.search(r"\$(?=[)|]|\Z)", pattern.pattern) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -431,6 +437,7 @@ _HEAD_REST: Final = re.compile(r"(?:[^\W\d]|[-/ \t|,;\\\"'`*\r])*\n?")
 """What follows on the line of a header; any other character says that this is none."""
 
 _RULE_LINE: Final = re.compile(r"(?:[\s|:=+-]*|\",)\Z")
+_PARTS_CELLS: Final = re.compile(r"[|\t;,]|  ")
 _AROUND_CELL: Final = " \t\r\\\"'`*}]"
 _BETWEEN_CELLS: Final = tuple(map(re.compile, (r"\|", r"\t", ";", ",", r"[ \t]{2,}")))
 """Signs that part the cells, those first that are no part of a text."""
@@ -565,8 +572,7 @@ def may_be_head(word: Announcement, text: str, shown_at: int = -1) -> bool:
 def follows_cell(text: str, at: int) -> bool:
     """Tell whether a sign that parts the cells of a table stands before `at` on its line."""
     begins = max(0, at - _LOOK_BACK_CHARS)
-    line = text[text.rfind("\n", begins, at) + 1 or begins : at]
-    return any(sign in line for sign in ("|", "\t", ";", ",", "  "))
+    return _PARTS_CELLS.search(text, text.rfind("\n", begins, at) + 1 or begins, at) is not None
 
 
 def _cells_of(text: str, start: int, end: int, between: re.Pattern[str]) -> list[tuple[int, int]]:
