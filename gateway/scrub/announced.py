@@ -225,7 +225,7 @@ class AnnouncedValue(State):
             self._rest_read = (
                 rest.group() if rest and self._word.is_spaced and self._family is not KeywordFamily.SCHEME else ""
             )
-            if vocabulary().denies_after.match(self._rest_read) or self._is_said_better():
+            if self._rest_read and (vocabulary().denies_after.match(self._rest_read) or self._is_said_better()):
                 return StepResult(at, is_over=True)
             at += len(self._rest_read)
         while at < end:
@@ -266,9 +266,11 @@ class AnnouncedValue(State):
     def _is_said_better(self) -> bool:
         """Tell whether another announcing word ends the identifier (`key_passphrase`, `key-password`); then that one
         counts."""
+        if self._family is KeywordFamily.PERSONAL:
+            return False
         tail = re.split("[_-]|(?<=[a-z])(?=[A-Z])", self._rest_read)[-1].lower()
         is_joined = self._rest_read[:1] in ("_", "-") or family_of(tail) is KeywordFamily.PERSONAL
-        return self._family is not KeywordFamily.PERSONAL and is_joined and is_announcing(tail)
+        return is_joined and is_announcing(tail)
 
     # --- from the word to the value
 
