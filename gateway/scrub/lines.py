@@ -425,7 +425,8 @@ def _line_end(text: str, at: int, end: int, chars_max: int, *, is_last: bool) ->
 
 
 _HEAD_CHARS_MAX: Final = 160
-_HEAD: Final = re.compile(r"[^\W\d_](?:[^\W\d]|[ _/-](?! )){0,31}")  # the head of a column: a name of a few words
+_COLUMN_NAME_CHARS_MAX: Final = 32
+_HEAD: Final = re.compile(rf"[^\W\d_](?:[^\W\d]|[ _/-](?! )){{0,{_COLUMN_NAME_CHARS_MAX - 1}}}")  # a name of a few words
 _FIRST_HEAD: Final = re.compile(rf"{_HEAD.pattern}\Z")
 """Of the first column, behind whatever stands on its line before it."""
 
@@ -503,12 +504,15 @@ class TableColumn(State):
             return -1
         heads = _cells_of(text, line, below - 1, between)
         row_end = _line_end(text, below, end, _LINE_CHARS_MAX, is_last=is_last)
+        if not _HEAD.fullmatch(text, *heads[-1]):
+            return -1
         if row_end is None:
             return None
         is_drawn = row_end > below and _RULE_LINE.match(text, _behind(self._mark, text, below), row_end) is not None
         cells = heads if is_drawn else self._row(text, below, row_end, between, len(heads))
         heads = heads[-len(cells) :]
-        first = _FIRST_HEAD.search(text, *heads[0])  # `"content": "user;password`
+        begins = max(heads[0][0], heads[0][1] - _COLUMN_NAME_CHARS_MAX)
+        first = _FIRST_HEAD.search(text, begins, heads[0][1])  # `"content": "user;password`
         if not 2 <= len(cells) <= len(heads) or first is None:
             return -1
         heads[0] = first.span()

@@ -113,6 +113,7 @@ _VALUED: Final = frozenset(
 )
 """These announce one value, by announced.py; the others open something of their own (openings.py)."""
 
+_MADE: Final = frozenset({KeywordFamily.KEY, KeywordFamily.VAGUE, KeywordFamily.SCHEME})
 _PLAIN: Final = r"(?:[A-ZÀ-ÞА-ЯЁ]?[a-zß-ÿа-яё]{1,12}(?:'[a-z]{1,2})?|[A-ZА-ЯЁ]{1,8})"
 _PLAIN_WORD: Final = rf"{_PLAIN}(?=[,.;?!]?(?:\s|\Z))"
 _ALONE: Final = re.compile(rf"{_PLAIN}(?=[:=,.;?!]?(?:\s|\Z))")
@@ -141,7 +142,8 @@ def without_talk(text: str, lowered: str, places: list[Place], end: int, *, is_l
 
     A word that is only talked about is dropped if no word that stays begins within its talk: the walk from the first
     would have passed over that one."""
-    valued, together, codes = _valued(), vocabulary().together, vocabulary().codes
+    valued, words = _valued(), vocabulary()
+    together, announcing = words.together, words.announcing
     decided = end if is_last else end - 1
     limit = decided
     halt = end
@@ -155,12 +157,13 @@ def without_talk(text: str, lowered: str, places: list[Place], end: int, *, is_l
             is_talk = family is KeywordFamily.PHRASE and second_end <= decided
             begins = second_end if family in _VALUED and second_end <= min(decided, halt) else None
         if begins is not None:
-            over, read = _end_of_talk(text, begins, end, halt) or (limit + 1, 0)
+            is_said = word in together or announcing[word][0] not in _MADE
+            over, read = _end_of_talk(text, begins, end, halt, is_said=is_said) or (limit + 1, 0)
             is_talk = (over <= limit and read <= decided) or _assigns_a_name(text, begins, end)
         if not is_talk:
             kept.append((at, stop))
             limit = min(limit, at)
-        if is_valued and word not in codes and _stands_alone(text, at, stop, end):
+        if is_valued and word not in words.codes and _stands_alone(text, at, stop, end):
             halt = at
     kept.reverse()
     return kept
@@ -186,9 +189,10 @@ def _phrase(text: str, at: int, first: str) -> tuple[KeywordFamily, int]:
     return words.together[first].get(second["word"].lower(), words.announcing[first][0]), second.end()
 
 
-def _end_of_talk(text: str, at: int, end: int, halt: int) -> tuple[int, int] | None:
+def _end_of_talk(text: str, at: int, end: int, halt: int, *, is_said: bool) -> tuple[int, int] | None:
     """Return up to where the sentence goes on as sentences do, and how much of the text says so: until it is over, no
-    value is in reach, or another announcing word begins at `halt`; None if it does not."""
+    value is in reach, or another announcing word begins at `halt`; None if it does not. What `is_said` may be an answer
+    below, behind the name of who gives it."""
     talk = _TALK.match(text, at, min(end, halt + 1))
     assert talk is not None, "it may be empty"
     over = talk.end()
@@ -198,8 +202,9 @@ def _end_of_talk(text: str, at: int, end: int, halt: int) -> tuple[int, int] | N
         return over, over
     if stop := _STOP.match(text, over, end):
         return stop.end(), max(stop.end(), stop.end("clause"))
-    below = _BELOW.match(text, over + text.startswith("?", over), end)
-    if below is None or follows_cell(text, over) or text.startswith(":", below.end()):
+    is_asked = text.startswith("?", over)
+    below = _BELOW.match(text, over + is_asked, end)
+    if below is None or follows_cell(text, over) or ((is_said or is_asked) and text.startswith(":", below.end())):
         return None
     words, word = vocabulary(), below["word"].lower()
     return None if word in words.types or words.value_name.fullmatch(word) else (over, below.end())

@@ -35,6 +35,7 @@ _ANOTHER: Final = re.compile(r"[ =:](?P<word>[^\W\d_]{2,24})(?=[ =:])")
 _PAIR: Final = re.compile(
     r"(?:login|user|username|email|(?<![^\W\d_])id|логин|юзер|用户名|账号|帳號|アカウント)\s?[/:|]\s?\Z"
 )
+_PAIR_CHARS_MAX: Final = 11
 _PAIR_SIGNS: Final = frozenset("/:|")
 _LOGIN: Final = re.compile(r"(?:user|username|login|usuario|benutzer|логин|юзер)[:= ]{1,2}\S{1,24}[,;/| ]{1,3}\Z")
 _IN_NAMES: Final = ("_", ".", "@")
@@ -337,7 +338,8 @@ def announcement(
         is_header=is_header,
         needs_sign=needs_sign,
         is_spaced=_is_letter(text[stop - 1]),
-        is_pair=not _PAIR_SIGNS.isdisjoint(before[-2:]) and _PAIR.search(before) is not None,
+        is_pair=not _PAIR_SIGNS.isdisjoint(before[-2:])
+        and _PAIR.search(before, max(0, len(before) - _PAIR_CHARS_MAX)) is not None,
         is_argument="(" in before and _ARGUMENT.search(before) is not None,
         is_constant=text[at:stop].isupper() and text[at:stop].isascii(),
         is_heading=_HEADING.search(before, max(0, len(before) - _HEADING_CHARS)) is not None,
