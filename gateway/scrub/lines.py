@@ -217,6 +217,7 @@ class LineRule:
     anchors: tuple[str, ...]
     before: re.Pattern[str] | None
     line: re.Pattern[str]
+    until: re.Pattern[str] | None
     each: re.Pattern[str] | None
     head: re.Pattern[str] | None
     row: re.Pattern[str] | None
@@ -279,11 +280,15 @@ class RuledLines(State):
 
     def waits(self, text: str, at: int, end: int, *, is_last: bool) -> bool:
         """Tell whether the line at `at` is not whole yet: until then there is nothing to look for."""
-        return _line_end(text, at, end, self.rule.chars_max, is_last=is_last) is None
+        return self._stop(text, at, end, is_last=is_last) is None
+
+    def _stop(self, text: str, at: int, end: int, *, is_last: bool) -> int | None:
+        until = None if self._is_below else self.rule.until
+        return _line_end(text, at, end, self.rule.chars_max, until, is_last=is_last)
 
     def step(self, text: str, at: int, end: int, *, is_last: bool) -> StepResult:
         """See `State.step`. `at` is the anchor at first, then the beginning of a line."""
-        stop = _line_end(text, at, end, self.rule.chars_max, is_last=is_last)
+        stop = self._stop(text, at, end, is_last=is_last)
         if stop is None:
             return StepResult(at, waits=True)
         self.due_at = None
@@ -352,7 +357,7 @@ def rule_at(text: str, at: int, stop: int, end: int, *, is_last: bool) -> LineRu
     """Return the rule whose anchor stands at `text[at:stop]`; None if its line is whole in `text[:end]` and is none of
     the rule's, or if that is the kind that a placeholder names."""
     rule = line_rules()[text[at:stop].lower()]
-    line_end = _line_end(text, at, end, rule.chars_max, is_last=is_last)
+    line_end = _line_end(text, at, end, rule.chars_max, rule.until, is_last=is_last)
     is_other = line_end is not None and rule.each is None and _fits(rule.line, text, at, line_end) is None
     return None if is_other or in_placeholder(text, at) else rule
 
@@ -392,7 +397,7 @@ def _rule(rule_id: str, row: Mapping[str, Any], parts: Mapping[str, str]) -> Lin
     return LineRule(
         id=rule_id,
         anchors=tuple(row["anchors"]),
-        **{name: pattern(name) for name in ("before", "line", "each", "head", "row")},
+        **{name: pattern(name) for name in ("before", "line", "until", "each", "head", "row")},
         gap=row.get("gap", 1),
         chars_max=row.get("chars_max", _LINE_CHARS_MAX),
         checks=tuple(_CHECKS[name] for name in row.get("checks", ())),
@@ -404,15 +409,16 @@ def _quoted(pattern: str) -> str:
     return _QUOTE.sub(lambda quote: _IN_ANY_DRESS, pattern)
 
 
-def _line_end(text: str, at: int, end: int, chars_max: int, *, is_last: bool) -> int | None:
+def _line_end(
+    text: str, at: int, end: int, chars_max: int, until: re.Pattern[str] | None = None, *, is_last: bool
+) -> int | None:
     """Return where the line ends that `at` stands in, or where no more of it is read; None if that is not known yet."""
     limit = at + chars_max
     newline = text.find("\n", at, min(end, limit))
-    if newline >= 0:
-        return newline
-    if end >= limit:
-        return limit
-    return end if is_last else None
+    stop = newline if newline >= 0 else min(end, limit)
+    if until is not None and (over := until.search(text, at, stop)):
+        return over.end()
+    return stop if newline >= 0 or end >= limit or is_last else None
 
 
 # A table with a column of secrets: the announcing word heads the column, the values stand in the rows below.
