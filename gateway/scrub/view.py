@@ -89,6 +89,7 @@ _SPELLING: Final = re.compile(
     r"|&(?:amp;){0,3}(?:\#(?:(?P<decimal>[0-9]{1,7})|[xX](?P<hex>[0-9A-Fa-f]{1,6}));?"
     r"|(?P<entity>[A-Za-z]{2,20};))"
 )
+_BACKSLASHES: Final = re.compile(r"\\+(?=\\{4})")  # more than these spell nothing
 _UNFINISHED: Final = re.compile(
     rf"(?:[%&\x1b\x9b\u241b^]|\\{{1,4}}(?:r\\{{1,4}})?)[0-9A-Za-z#%;:<=>?{{}}\[\]_-]{{0,{_LOOK_AHEAD_CHARS}}}\Z"
 )
@@ -152,7 +153,8 @@ def spellings(raw: str, start: int, *, is_last: bool) -> Iterator[Spelling]:
         found = _SPELLING.match(raw, at)
         char = _meaning(raw, found) if found else None
         if found is None or char is None:
-            at += 1
+            row = _BACKSLASHES.match(raw, at)
+            at = row.end() if row else at + 1
             continue
         at = found.end()
         yield Spelling(found.start(), at, char)
