@@ -114,12 +114,10 @@ QUOTED_CHARS_MAX: Final = 160
 KEPT_ELSEWHERE: Final = ("arn:", "op://", "vault:")
 """A value that begins so says where a secret is kept; it may itself speak of secrets."""
 
-_BARE: Final = (
-    r"(?:[^\"'`<>\\%{\[]|\{(?!(?:code|noformat)\})|\[(?!/[a-z]+\])"
-    r"|\\(?![nrtu\"'\\])|%(?!0[aAdD9]|20|%)|[<>](?![/a-zA-Z]))"
+_BARE_VALUE: Final = re.compile(
+    r"(?:[^\"'`<>\\%{\[]++|\{(?!(?:code|noformat)\})|\[(?!/[a-z]+\])"
+    r"|\\(?![nrtu\"'\\])|%(?!0[aAdD9]|20|%)|[<>](?![/a-zA-Z]))+"
 )
-_BARE_VALUE: Final = re.compile(f"{_BARE}{{1,{VALUE_CHARS_MAX}}}")
-_BARE_REST: Final = re.compile(f"{_BARE}+")
 _TRAILING: Final = re.compile(r"[.,;:)\]}>*|?~&]+\Z|(?<=[A-Za-z0-9])_{1,2}\Z")
 _NEXT_PAIR: Final = re.compile(r"[;,&](?=[A-Za-z_][\w. -]{0,30}[=:])|\\u0026|&amp;|&&", re.ASCII)
 _NEXT_FIELD: Final = re.compile(r"&(?=[a-z_]{3,24}=)")
@@ -137,8 +135,7 @@ _LINE_ENDS: Final = ("", "\n", "\r", "`", "<", "\\", "。", "，", '"', "'")
 
 def without_followers(text: str, at: int, stop: int, *, is_personal: bool, is_assigned: bool) -> int:
     """Return the end of the value without a full stop, a bracket or the next pair that follows it."""
-    following = _NEXT_PAIR if is_personal else _NEXT_THING
-    following = following if is_assigned or not is_personal else _NEXT_FIELD
+    following = _NEXT_THING if not is_personal else _NEXT_PAIR if is_assigned else _NEXT_FIELD
     if cut := following.search(text, at + 1, stop):
         stop = cut.start()
     while trailing := _TRAILING.search(text, at, stop):
@@ -221,10 +218,9 @@ class AnnouncedValue(State):
         """See `State.step`."""
         if self._is_fresh:
             self._is_fresh = False
-            rest = IDENTIFIER_REST.match(text, at, end)
-            self._rest_read = (
-                rest.group() if rest and self._word.is_spaced and self._family is not KeywordFamily.SCHEME else ""
-            )
+            is_spaced = self._word.is_spaced and self._family is not KeywordFamily.SCHEME
+            rest = IDENTIFIER_REST.match(text, at, end if is_spaced else at)
+            self._rest_read = rest.group() if rest else ""
             if self._rest_read and (vocabulary().denies_after.match(self._rest_read) or self._is_said_better()):
                 return StepResult(at, is_over=True)
             at += len(self._rest_read)
@@ -266,11 +262,9 @@ class AnnouncedValue(State):
     def _is_said_better(self) -> bool:
         """Tell whether another announcing word ends the identifier (`key_passphrase`, `key-password`); then that one
         counts."""
-        if self._family is KeywordFamily.PERSONAL:
-            return False
         tail = re.split("[_-]|(?<=[a-z])(?=[A-Z])", self._rest_read)[-1].lower()
         is_joined = self._rest_read[:1] in ("_", "-") or family_of(tail) is KeywordFamily.PERSONAL
-        return is_joined and is_announcing(tail)
+        return self._family is not KeywordFamily.PERSONAL and is_joined and is_announcing(tail)
 
     # --- from the word to the value
 
@@ -557,7 +551,7 @@ class AnnouncedValue(State):
         is_count = self._bond is Bond.ADJACENT and text[at:stop].isdigit() and text[self._begun_at - 1] in _OF_MANY
         if is_row or is_count or self._repeats_its_name(text, at, stop):
             return StepResult(at, is_over=True)
-        if stop == at + VALUE_CHARS_MAX and (rest := _BARE_REST.match(text, stop, unit_end(text, stop, end))):
+        if stop == at + VALUE_CHARS_MAX and (rest := _BARE_VALUE.match(text, stop, unit_end(text, stop, end))):
             stop = rest.end()
         replacement = None
         is_one_of_two = is_chosen and self._bond < Bond.ASSIGNED and text.startswith(",", stop)

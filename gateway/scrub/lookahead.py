@@ -108,12 +108,10 @@ def anchor_finder() -> AnchorFinder:
 # This decides nothing: the walk of announced.py would come to the same end, a few dozen steps later.
 
 
-_VALUED: Final = frozenset(
-    {KeywordFamily.PERSONAL, KeywordFamily.KEY, KeywordFamily.VAGUE, KeywordFamily.CODE, KeywordFamily.SCHEME}
-)
+_MADE: Final = frozenset({KeywordFamily.KEY, KeywordFamily.VAGUE, KeywordFamily.SCHEME})
+_VALUED: Final = _MADE | {KeywordFamily.PERSONAL, KeywordFamily.CODE}
 """These announce one value, by announced.py; the others open something of their own (openings.py)."""
 
-_MADE: Final = frozenset({KeywordFamily.KEY, KeywordFamily.VAGUE, KeywordFamily.SCHEME})
 _PLAIN: Final = r"(?:[A-ZÀ-ÞА-ЯЁ]?[a-zß-ÿа-яё]{1,12}(?:'[a-z]{1,2})?|[A-ZА-ЯЁ]{1,8})"
 _PLAIN_WORD: Final = rf"{_PLAIN}(?=[,.;?!]?(?:\s|\Z))"
 _ALONE: Final = re.compile(rf"{_PLAIN}(?=[:=,.;?!]?(?:\s|\Z))")
@@ -142,8 +140,7 @@ def without_talk(text: str, lowered: str, places: list[Place], end: int, *, is_l
 
     A word that is only talked about is dropped if no word that stays begins within its talk: the walk from the first
     would have passed over that one."""
-    valued, words = _valued(), vocabulary()
-    together, announcing = words.together, words.announcing
+    valued, together, codes, announcing = _valued(), vocabulary().together, vocabulary().codes, vocabulary().announcing
     decided = end if is_last else end - 1
     limit = decided
     halt = end
@@ -163,7 +160,7 @@ def without_talk(text: str, lowered: str, places: list[Place], end: int, *, is_l
         if not is_talk:
             kept.append((at, stop))
             limit = min(limit, at)
-        if is_valued and word not in words.codes and _stands_alone(text, at, stop, end):
+        if is_valued and word not in codes and _stands_alone(text, at, stop, end):
             halt = at
     kept.reverse()
     return kept
@@ -191,8 +188,8 @@ def _phrase(text: str, at: int, first: str) -> tuple[KeywordFamily, int]:
 
 def _end_of_talk(text: str, at: int, end: int, halt: int, *, is_said: bool) -> tuple[int, int] | None:
     """Return up to where the sentence goes on as sentences do, and how much of the text says so: until it is over, no
-    value is in reach, or another announcing word begins at `halt`; None if it does not. What `is_said` may be an answer
-    below, behind the name of who gives it."""
+    value is in reach, or another announcing word begins at `halt`; None if it does not.
+    What `is_said` may stand below behind the name of who says it."""
     talk = _TALK.match(text, at, min(end, halt + 1))
     assert talk is not None, "it may be empty"
     over = talk.end()
@@ -202,9 +199,9 @@ def _end_of_talk(text: str, at: int, end: int, halt: int, *, is_said: bool) -> t
         return over, over
     if stop := _STOP.match(text, over, end):
         return stop.end(), max(stop.end(), stop.end("clause"))
-    is_asked = text.startswith("?", over)
-    below = _BELOW.match(text, over + is_asked, end)
-    if below is None or follows_cell(text, over) or ((is_said or is_asked) and text.startswith(":", below.end())):
+    below = _BELOW.match(text, over + text.startswith("?", over), end)
+    is_said = is_said or text[over : over + 1] == "?"
+    if below is None or follows_cell(text, over) or (is_said and text.startswith(":", below.end())):
         return None
     words, word = vocabulary(), below["word"].lower()
     return None if word in words.types or words.value_name.fullmatch(word) else (over, below.end())

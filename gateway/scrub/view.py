@@ -153,8 +153,7 @@ def spellings(raw: str, start: int, *, is_last: bool) -> Iterator[Spelling]:
         found = _SPELLING.match(raw, at)
         char = _meaning(raw, found) if found else None
         if found is None or char is None:
-            row = _BACKSLASHES.match(raw, at)
-            at = row.end() if row else at + 1
+            at = row.end() if (row := _BACKSLASHES.match(raw, at)) else at + 1
             continue
         at = found.end()
         yield Spelling(found.start(), at, char)

@@ -59,6 +59,14 @@ def test_a_counter_example_stays(rule: LineRule, example: str) -> None:
     assert streamed(text, 3) == text
 
 
+@pytest.mark.parametrize(
+    "said", ["the passwords are kept in a safe, ", "you may use the ", "it opens with a scene at sea. "]
+)
+def test_a_stream_holds_no_more_of_a_sentence_than_a_rule_can_read(said: str) -> None:
+    stream = Scrubber().stream()
+    assert stream.feed(f"{said}and so on ").startswith(said)
+
+
 def test_a_line_that_is_none_of_the_rule_is_read_as_any_other() -> None:
     text = draw("kind: Secret\nmetadata:\n  note: the password is <base62:14>x7\ndata:\n  host: <base62:14>==", seed=2)
     assert [finding.rule for finding in findings(text)] == ["named/personal", "named/secret"]
