@@ -431,8 +431,8 @@ def _line_end(
 
 
 _HEAD_CHARS_MAX: Final = 160
-_COLUMN_NAME_CHARS_MAX: Final = 32
-_HEAD: Final = re.compile(rf"[^\W\d_](?:[^\W\d]|[ _/-](?! )){{0,{_COLUMN_NAME_CHARS_MAX - 1}}}")  # a name of a few words
+_COLUMN_NAME_CHARS_MAX: Final = 32  # the head of a column is a name of a few words
+_HEAD: Final = re.compile(rf"[^\W\d_](?:[^\W\d]|[ _/-](?! )){{0,{_COLUMN_NAME_CHARS_MAX - 1}}}")
 _FIRST_HEAD: Final = re.compile(rf"{_HEAD.pattern}\Z")
 """Of the first column, behind whatever stands on its line before it."""
 
