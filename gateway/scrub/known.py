@@ -12,7 +12,7 @@ import html
 import json
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Final
@@ -503,15 +503,17 @@ class MetInChat:
             if (met := self._met.get(row[:_HASH_BYTES])) is not None:
                 met.is_shared = True
 
-    def spans(self, text: str, start: int, end: int) -> list[SecretSpan]:
-        """Return the places in `text[start:end]` where one stands between signs, in order, none overlapping another."""
+    def spans(self, text: str, edges: Sequence[int]) -> list[SecretSpan]:
+        """Return where one stands between signs, in the pieces of the text between each second pair of `edges`, in
+        order, none overlapping another."""
         now_s = self._now_s()
         while self._met and next(iter(self._met.values())).until_s <= now_s:
             self._met.popitem(last=False)
         if not self._met:
             return []
         lengths = sorted({int.from_bytes(each[:_LENGTH_BYTES]) for each in list(self._met)}, reverse=True)
-        return [span for run in _RUN.finditer(text, start, end) for span in self._in_run(text, *run.span(), lengths)]
+        runs = (run for piece in zip(edges[::2], edges[1::2], strict=True) for run in _RUN.finditer(text, *piece))
+        return [span for run in runs for span in self._in_run(text, *run.span(), lengths)]
 
     def _in_run(self, text: str, start: int, end: int, lengths: list[int]) -> Iterator[SecretSpan]:
         end = min(end, start + _RUN_CHARS_MAX)

@@ -348,6 +348,12 @@ class LookaheadScanner:
         spans.reverse()
         return Lookahead(spans, openings)
 
+    def meet(self, ahead: Lookahead, others: Sequence[SecretSpan], text: str, start: int, end: int) -> None:
+        """Put values that `text[start:end]` shows again between the secrets ahead, with the tokens next to them."""
+        if others:
+            ahead.add(others)
+            ahead.add([*self._beside(text, start, end, ahead.spans[::-1], frozenset(others))])
+
     def first_suspect(self, text: str, lowered: str, start: int, end: int) -> int:
         """Return the position in `text[start:end]` of the first thing that a secret may begin with; `end` if there is
         none."""
@@ -381,12 +387,12 @@ class LookaheadScanner:
         return found
 
     def _beside(
-        self, text: str, start: int, end: int, found: Sequence[SecretSpan], encoded: frozenset[SecretSpan]
+        self, text: str, start: int, end: int, found: Sequence[SecretSpan], gone: frozenset[SecretSpan]
     ) -> Iterable[SecretSpan]:
-        """Yield the tokens next to encoded text, in runs of their own now that it is gone."""
+        """Return the tokens next to those of the `found` that are `gone`: what is left there is a run of its own."""
         beside: set[SecretSpan] = set()
         for place, span in enumerate(found):
-            if span in encoded:
+            if span in gone:
                 before, after = _BEFORE_RUN.match(text, start, span.start), _RUN.match(text, span.end, end)
                 left = max(before.end() if before else start, found[place - 1].end if place else start)
                 right = min(

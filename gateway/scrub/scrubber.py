@@ -258,9 +258,10 @@ class Machine:
         start = self._limit if is_seen else self._at
         ahead = self._lookahead.over(text, self._lower(), start, end, self._wrapped.spans, is_last=is_last)
         if self._values is not None:
-            ahead.add(self._values.spans(text, start, end))
+            self._lookahead.meet(ahead, self._values.spans(text, start, end), text, start, end)
         if self._met is not None:
-            ahead.add(self._met.spans(text, start, end))
+            edges = [start, *(edge for span in reversed(ahead.spans) for edge in span[:2]), end]
+            self._lookahead.meet(ahead, self._met.spans(text, edges), text, start, end)
         if is_seen and self._ahead is not None:
             ahead.spans.extend(self._ahead.spans)
             ahead.openings.extend(self._ahead.openings)
@@ -414,7 +415,8 @@ class Machine:
         self._values = self._values or FoundValues()
         added = self._values.add(value, span.rule)
         if added is not None and self._ahead is not None:
-            self._ahead.add(added.spans(text, span.end, self._limit))
+            again = added.spans(text, span.end, self._limit)
+            self._lookahead.meet(self._ahead, again, text, span.end, self._limit)
         if added is not None and self._met is not None:
             self._met.add(value, span.rule)
 

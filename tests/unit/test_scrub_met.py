@@ -57,6 +57,14 @@ def test_a_token_is_gone_in_base64_as_well() -> None:
     assert encoded[12:40] not in Scrubber().scrub(f"{token}\n{encoded}")
 
 
+def test_what_is_glued_to_a_value_that_is_met_again_is_looked_at_anew() -> None:
+    token = draw("npm_<base62:36>", seed=2)
+    scrubber = Scrubber()
+    clean = scrubber.for_chat("a").scrub(f"my password is {PASSWORD}7 ok\nit said {PASSWORD}7{token} twice")
+    assert shown(clean).endswith("ok\nit said …… twice")
+    assert shown(scrubber.for_chat("a").scrub(f"again {PASSWORD}7{token}")) == "again ……"
+
+
 def test_an_ordinary_word_is_not_looked_for_again() -> None:
     assert shown(Scrubber().scrub('password: "winter" and in winter it snows')).endswith(" and in winter it snows")
 
@@ -91,9 +99,9 @@ def test_the_memory_of_a_chat_holds_no_value_and_ends() -> None:
     met = MetSecrets(b"key", clock)
     met.of("a").add(PASSWORD, "named")
     assert PASSWORD not in repr(met.of("a")._met)
-    assert met.of("a").spans(f"say {PASSWORD}!", 0, 20) != []
+    assert met.of("a").spans(f"say {PASSWORD}!", (0, 20)) != []
     clock.now_s = MET_SECRETS_TTL_S + 1
-    assert met.of("a").spans(f"say {PASSWORD}!", 0, 20) == []
+    assert met.of("a").spans(f"say {PASSWORD}!", (0, 20)) == []
 
 
 def test_the_memory_is_bounded_in_chats_and_in_values() -> None:
@@ -104,7 +112,7 @@ def test_the_memory_is_bounded_in_chats_and_in_values() -> None:
     assert len(met.of("second")._met) <= MET_SECRETS_MAX
     for at in range(MET_SECRETS_CHATS_MAX):
         met.of(f"chat {at}")
-    assert met.of("first").spans(PASSWORD, 0, len(PASSWORD)) == []
+    assert met.of("first").spans(PASSWORD, (0, len(PASSWORD))) == []
 
 
 # --- what processes tell each other
@@ -137,9 +145,9 @@ def test_another_process_of_the_installation_finds_what_it_was_told(spelling: st
 
 def test_no_other_chat_and_no_other_installation_can_use_it() -> None:
     said = f"say {PASSWORD}!"
-    assert told(found(), MetSecrets(b"key", time.monotonic)).spans(said, 0, len(said))
-    assert not told(found(), MetSecrets(b"key", time.monotonic), to="b").spans(said, 0, len(said))
-    assert not told(found(), MetSecrets(b"another", time.monotonic)).spans(said, 0, len(said))
+    assert told(found(), MetSecrets(b"key", time.monotonic)).spans(said, (0, len(said)))
+    assert not told(found(), MetSecrets(b"key", time.monotonic), to="b").spans(said, (0, len(said)))
+    assert not told(found(), MetSecrets(b"another", time.monotonic)).spans(said, (0, len(said)))
 
 
 def test_what_is_told_says_nothing_without_the_key() -> None:
@@ -177,7 +185,7 @@ def test_what_is_learned_is_bounded_and_ends() -> None:
     met.learn([number.to_bytes(18) + b"named" for number in range(MET_SECRETS_MAX + 5)])
     assert len(met._met) == MET_SECRETS_MAX
     clock.now_s = MET_SECRETS_TTL_S + 1
-    assert met.spans(PASSWORD, 0, len(PASSWORD)) == []
+    assert met.spans(PASSWORD, (0, len(PASSWORD))) == []
     assert not met
 
 
