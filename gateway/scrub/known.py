@@ -63,11 +63,6 @@ def in_placeholder(text: str, at: int) -> bool:
     return begun >= 0 and (found := PLACEHOLDER.match(text, begun)) is not None and found.end() > at
 
 
-def touches_placeholder(text: str, start: int, end: int) -> bool:
-    """Tell whether a placeholder stands next to a value: then it is a part of one, which was judged as a whole."""
-    return PLACEHOLDER.match(text, end) is not None or (start > 0 and in_placeholder(text, start - 1))
-
-
 class Placeholders:
     """Makes placeholders under one key; where there is a `made`, it notes each secret there under its placeholder."""
 

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from gateway.scrub.announced import AnnouncedValue
 from gateway.scrub.judge import Bond, is_pass_phrase, is_secret, is_shaped
-from gateway.scrub.known import PLACEHOLDER, in_placeholder, touches_placeholder
+from gateway.scrub.known import PLACEHOLDER, in_placeholder, placeholder_in
 from gateway.scrub.rules import CHECKS, Check, SecretSpan, expanded, trie_pattern
 from gateway.scrub.states import State, StepResult
 from gateway.scrub.view import flattening, stretches
@@ -242,15 +242,13 @@ class LineRule:
         parts = [(start, end)]
         if self.each is not None and found.re is self.line:
             parts = [each.span(1) for each in self.each.finditer(found.string, start, end)]
+        # Where a placeholder stands in the line, or next to it, all of the line was read before, and is judged no more.
+        is_new = placeholder_in(found.string, found.start(), min(found.end() + 2, found.endpos)) is None
         return [
             SecretSpan(*part, self.id)
             for part in parts
             if PLACEHOLDER.fullmatch(found.string, *part)
-            or (
-                not PLACEHOLDER.search(found.string, *part)
-                and not touches_placeholder(found.string, *part)
-                and all(check(found.string[part[0] : part[1]]) for check in self.checks)
-            )
+            or (is_new and all(check(found.string[slice(*part)]) for check in self.checks))
         ]
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from gateway.scrub.announced import AnnouncedValue
 from gateway.scrub.judge import Bond, is_secret
-from gateway.scrub.known import PLACEHOLDER
+from gateway.scrub.known import PLACEHOLDER, placeholder_in
 from gateway.scrub.lines import TableColumn, may_be_head
 from gateway.scrub.rules import SecretSpan
 from gateway.scrub.states import CookieLine, NearVendor, State, StepResult
@@ -166,7 +166,7 @@ class LoginPair(State):
             at += 1
         while trailing := self._TRAILING.search(text, at, stop):
             stop = trailing.start()
-        is_whole = not PLACEHOLDER.search(text, at, stop)
+        is_whole = placeholder_in(text, at, stop) is None
         if is_whole and is_secret(text[at:stop], KeywordFamily.PERSONAL, Bond.SAID, is_quoted=False):
             return StepResult(stop, is_over=True, cut=SecretSpan(at, stop, KeywordFamily.PERSONAL.rule))
         return StepResult(at, is_over=True)

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gateway.contracts.errors import ConfigError
-from gateway.scrub.known import PLACEHOLDER, united
+from gateway.scrub.known import placeholder_in, united
 from gateway.scrub.rules import ALPHABETS, CHECKS, SURROGATE, Check, SecretSpan, expanded, finder, trie_pattern
 from gateway.scrub.view import closed_until, normalised, unit_end
 
@@ -97,7 +97,7 @@ class OwnRule:
                 secret
                 and (not self.entropy or entropy(secret) > self.entropy)
                 and all(check(secret) for check in self.checks)
-                and not PLACEHOLDER.search(line, start, end)
+                and placeholder_in(line, start, end) is None
                 and not any(each.allows(secret, found.group(), line) for each in self.allowlists)
             ):
                 yield start, end

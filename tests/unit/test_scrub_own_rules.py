@@ -54,6 +54,13 @@ def test_rules_in_our_format_find_what_they_describe(tmp_path: Path) -> None:
     assert "[redacted:own#" in scrubber.scrub(text)
 
 
+def test_a_value_that_a_rule_gives_a_length_takes_no_part_of_a_placeholder(tmp_path: Path) -> None:
+    scrubber = scrubber_of(tmp_path, OURS.replace("[[:digits:]]{6}", r"\S{6}"))
+    once = scrubber.scrub(draw("badge number is 12,<hex:2>npm_<base62:36>", seed=1))
+    assert scrubber.scrub(once) == once
+    assert scrubber.scrub("badge number is 12,[redacted:npm#a1b2c3]") == "badge number is 12,[redacted:npm#a1b2c3]"
+
+
 @pytest.mark.parametrize(("before", "after"), [("the\u200b ", ""), ("**", "**"), ('{"a":"', '"}'), ("%20x ", "")])
 def test_disguises_of_the_carrier_do_not_matter(tmp_path: Path, before: str, after: str) -> None:
     token = TOKEN[:9] + "\u200b" + TOKEN[9:]
