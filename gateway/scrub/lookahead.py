@@ -7,6 +7,7 @@ In nearly all texts of nearly all people it finds nothing, and then there is not
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from operator import itemgetter
@@ -280,9 +281,11 @@ class Lookahead(NamedTuple):
 
     def add(self, others: Sequence[SecretSpan]) -> None:
         """Put more secrets between those that are known, apart from the ones that overlap them."""
-        if others:
-            known = self.spans[::-1]
-            self.spans[:] = sorted((*known, *_apart(known, others)), reverse=True)
+        known: list[SecretSpan] = []
+        last = max((span.end for span in others), default=0)
+        while self.spans and self.spans[-1].start < last:
+            known.append(self.spans.pop())
+        self.spans.extend(sorted((*known, *_apart(known, others)), reverse=True))
 
     def cover(self, others: Sequence[SecretSpan]) -> None:
         """Put in more secrets; one that overlaps what is known becomes one with it."""
@@ -348,11 +351,13 @@ class LookaheadScanner:
         spans.reverse()
         return Lookahead(spans, openings)
 
-    def meet(self, ahead: Lookahead, others: Sequence[SecretSpan], text: str, start: int, end: int) -> None:
-        """Put values that `text[start:end]` shows again between the secrets ahead, with the tokens next to them."""
-        if others:
-            ahead.add(others)
-            ahead.add([*self._beside(text, start, end, ahead.spans[::-1], frozenset(others))])
+    def put(self, ahead: Lookahead, values: Sequence[SecretSpan], text: str, start: int, end: int) -> None:
+        """Put values between the secrets ahead, with the tokens of `text[start:end]` next to them, now without them."""
+        if values:
+            ahead.add(values)
+            nearest = bisect_left(ahead.spans, -max(span.end for span in values), key=lambda span: -span.start)
+            near = ahead.spans[max(0, nearest - 1) :][::-1]
+            ahead.add([*self._beside(text, start, end, near, frozenset(values))])
 
     def first_suspect(self, text: str, lowered: str, start: int, end: int) -> int:
         """Return the position in `text[start:end]` of the first thing that a secret may begin with; `end` if there is

@@ -258,15 +258,16 @@ class Machine:
         start = self._limit if is_seen else self._at
         ahead = self._lookahead.over(text, self._lower(), start, end, self._wrapped.spans, is_last=is_last)
         if self._values is not None:
-            self._lookahead.meet(ahead, self._values.spans(text, start, end), text, start, end)
+            self._lookahead.put(ahead, self._values.spans(text, start, end), text, start, end)
         if self._met is not None:
             edges = [start, *(edge for span in reversed(ahead.spans) for edge in span[:2]), end]
-            self._lookahead.meet(ahead, self._met.spans(text, edges), text, start, end)
+            self._lookahead.put(ahead, self._met.spans(text, edges), text, start, end)
         if is_seen and self._ahead is not None:
             ahead.spans.extend(self._ahead.spans)
             ahead.openings.extend(self._ahead.openings)
         self._ruled = [span for span in self._ruled if span.start >= self._at]
         ahead.cover(self._ruled)
+        self._lookahead.put(ahead, self._ruled, text, start, end)
         if self._own is not None and self._own.spans:
             self._own.pass_by(self._at)
             ahead.cover([span for span in self._own.spans if span.end <= end])
@@ -327,10 +328,11 @@ class Machine:
         step = state.step(text, self._at, due_at or end, is_last=is_last and due_at is None)
         if due_at is not None and step.waits:
             due_at = None
-            step = state.step(text, self._at, end, is_last=is_last)
+            step = state.step(text, step.at, end, is_last=is_last)
         if step.found:
             self._ruled += step.found
             ahead.cover(step.found)
+            self._lookahead.put(ahead, step.found, text, self._at, end)
         if ahead.spans and type(state) is not KeyBlock:
             reached = step.cut.end if step.cut else step.at
             if reached > ahead.spans[-1].start:
@@ -362,14 +364,16 @@ class Machine:
 
     def _interrupting(self, state: State, text: str, end: int, ahead: Lookahead) -> RuledLines | TableColumn | None:
         """Return the rule that is to read its line before the open state does, if there is one: a row that is due, or
-        for a command, which goes from word to word, what a rule knows of its line."""
+        for what goes from word to word what a rule knows of its line."""
         due_at = self._due.due_at if self._due is not None else None
         if due_at is not None and self._at <= due_at <= end and type(state) not in _UNINTERRUPTED:
             return self._due
-        for opening in reversed(ahead.openings) if type(state) is CommandLine else ():
+        for opening in reversed(ahead.openings) if type(state) in (AnnouncedValue, CommandLine) else ():
             if opening.at >= min(end, self._at + CONTEXT_CHARS):
                 break
             rule = opening.what
+            if type(state) is AnnouncedValue and not text[opening.at - 1].isspace():
+                continue  # it may be a part of the value
             if isinstance(rule, LineRule) and rule.may_begin(text, opening.at, self._shown, self._shown_at):
                 return RuledLines(rule, opening.at)
         return None
@@ -416,7 +420,7 @@ class Machine:
         added = self._values.add(value, span.rule)
         if added is not None and self._ahead is not None:
             again = added.spans(text, span.end, self._limit)
-            self._lookahead.meet(self._ahead, again, text, span.end, self._limit)
+            self._lookahead.put(self._ahead, again, text, span.end, self._limit)
         if added is not None and self._met is not None:
             self._met.add(value, span.rule)
 

@@ -120,6 +120,9 @@ def test_a_stream_equals_the_whole_however_it_is_cut(text: str, data: st.DataObj
 
 @settings(max_examples=150)
 @given(TEXTS)
+@example("TOKEN r isakmp key eb6j7")
+@example("KEY s cvv 617\\n")
+@example("pass:'.0.1 (admin/G4cl7)")
 def test_a_stream_of_single_characters_equals_the_whole(text: str) -> None:
     assert joined(text, list(range(len(text)))) == SCRUBBER.scrub(text)
 
@@ -133,6 +136,10 @@ def test_a_stream_of_single_characters_equals_the_whole(text: str) -> None:
 @example(draw("Authorization: Bearer <base62:24>Authorization: Bearer <base62:24>|||my", seed=2))
 @example("https://bob:" + 56 * "x9" + "xK9-known-value" + 15 * "y1" + "@example.org/")
 @example("SPOTIFY_CLIENT_SECRET\u2018Fjord!4711x\uff01data:image/png;base64,")
+@example(draw("chap-secrets\nann * Q7R4 *glsa_<base62:32>_<hex:8>", seed=3))
+@example(draw("TAN für 548228EAAA<base62:60>", seed=6))
+@example(draw("login r L2|rft.<base62:48>", seed=7))
+@example("rootpw Tc7SR4, lt-cred-mech\nuser=ann:zWQ7r")
 def test_scrubbing_twice_is_scrubbing_once(text: str) -> None:
     once = SCRUBBER.scrub(text)
     assert SCRUBBER.scrub(once) == once
