@@ -336,10 +336,8 @@ class Machine:
         if ahead.spans and type(state) is not KeyBlock:
             reached = step.cut.end if step.cut else step.at
             if reached > ahead.spans[-1].start:
-                if step.is_over or step.cut is None:
+                if step.is_over or step.cut is None or step.becomes is not None:
                     self._close(state)
-                elif step.becomes is not None:
-                    self._state = step.becomes
                 self._cut(text, _with_tokens(step.cut, ahead.spans))
                 return True
         if step.cut is not None:

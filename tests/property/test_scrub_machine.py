@@ -123,6 +123,7 @@ def test_a_stream_equals_the_whole_however_it_is_cut(text: str, data: st.DataObj
 @example("TOKEN r isakmp key eb6j7")
 @example("KEY s cvv 617\\n")
 @example("pass:'.0.1 (admin/G4cl7)")
+@example("pasphrase correct horse\n\n12Abcdef,")
 def test_a_stream_of_single_characters_equals_the_whole(text: str) -> None:
     assert joined(text, list(range(len(text)))) == SCRUBBER.scrub(text)
 
