@@ -499,8 +499,7 @@ class MetInChat:
                 met.is_shared = True
 
     def spans(self, text: str, edges: Sequence[int]) -> list[SecretSpan]:
-        """Return where one stands between signs, in the pieces of the text between each second pair of `edges`, in
-        order, none overlapping another."""
+        """Return where one stands between signs, in the pieces that `edges` begin and end, in order and apart."""
         now_s = self._now_s()
         while self._met and next(iter(self._met.values())).until_s <= now_s:
             self._met.popitem(last=False)

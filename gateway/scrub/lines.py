@@ -242,13 +242,12 @@ class LineRule:
         parts = [(start, end)]
         if self.each is not None and found.re is self.line:
             parts = [each.span(1) for each in self.each.finditer(found.string, start, end)]
-        # Where a placeholder stands in the line, or next to it, all of the line was read before, and is judged no more.
         is_new = placeholder_in(found.string, found.start(), min(found.end() + 2, found.endpos)) is None
         return [
             SecretSpan(*part, self.id)
             for part in parts
             if PLACEHOLDER.fullmatch(found.string, *part)
-            or (is_new and all(check(found.string[slice(*part)]) for check in self.checks))
+            or (is_new and all(check(found.string[slice(*part)]) for check in self.checks))  # else it was judged before
         ]
 
 

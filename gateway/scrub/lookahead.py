@@ -396,13 +396,12 @@ class LookaheadScanner:
     ) -> Iterable[SecretSpan]:
         """Return the tokens next to those of the `found` that are `gone`: what is left there is a run of its own."""
         beside: set[SecretSpan] = set()
+        edges = [start, *(edge for span in found for edge in span[:2]), end]
         for place, span in enumerate(found):
             if span in gone:
-                before, after = _BEFORE_RUN.match(text, start, span.start), _RUN.match(text, span.end, end)
-                left = max(before.end() if before else start, found[place - 1].end if place else start)
-                right = min(
-                    after.end() if after else span.end, *(next.start for next in found[place + 1 : place + 2]), end
-                )
+                least, most = edges[2 * place], edges[2 * place + 3]
+                before, after = _BEFORE_RUN.match(text, least, span.start), _RUN.match(text, span.end, most)
+                left, right = before.end() if before else least, after.end() if after else span.end
                 beside.update(self._between(text, [left, span.start, span.end, right], 1))
         return beside
 

@@ -192,12 +192,10 @@ class Machine:
 
     def _settle(self, text: str, border: int, *, is_last: bool) -> int:
         """Decide on all lines of the closed text up to `border`; returns up to where that was possible."""
-        at = self._wrapped.settle(text, self._closed, border, is_last=is_last)
-        if self._own is not None:
-            own = self._own
-            at = min(
-                at, own.settle(text, self._lower(), self._closed, border, is_last=is_last), own.reaches_over(border)
-            )
+        at, own = self._wrapped.settle(text, self._closed, border, is_last=is_last), self._own
+        if own is not None:
+            settled = own.settle(text, self._lower(), self._closed, border, is_last=is_last)
+            at = min(at, settled, own.reaches_over(border))
         return at
 
     def _open_words(self, text: str, border: int, run: ListedRun) -> int:
@@ -239,9 +237,8 @@ class Machine:
         self._ruled = [SecretSpan(span.start - before, span.end - before, span.rule) for span in self._ruled]
         if self._own is not None:
             self._own.moved(before)
-        for state in (self._state, self._due):
-            if state is not None:
-                state.moved(before)
+        for state in filter(None, (self._state, self._due)):
+            state.moved(before)
 
     # --- reading
 
@@ -274,10 +271,8 @@ class Machine:
         self._ahead, self._limit = ahead, end
         while True:
             ahead.pass_by(self._at)
-            if self._state is None:
-                if not self._begin(text, end, ahead):
-                    break
-            elif not self._go_on(self._state, text, end, ahead, is_last=is_last):
+            state = self._state
+            if not (self._go_on(state, text, end, ahead, is_last=is_last) if state else self._begin(text, end, ahead)):
                 break
         self._wrapped.pass_by(self._at)
         self._give(self._view.raw_start(self._at))
@@ -369,11 +364,10 @@ class Machine:
         for opening in reversed(ahead.openings) if type(state) in (AnnouncedValue, CommandLine) else ():
             if opening.at >= min(end, self._at + CONTEXT_CHARS):
                 break
-            rule = opening.what
-            if type(state) is AnnouncedValue and not text[opening.at - 1].isspace():
-                continue  # it may be a part of the value
-            if isinstance(rule, LineRule) and rule.may_begin(text, opening.at, self._shown, self._shown_at):
-                return RuledLines(rule, opening.at)
+            at, rule = opening.at, opening.what
+            is_apart = type(state) is CommandLine or text[at - 1].isspace()  # else it may be a part of the value
+            if is_apart and isinstance(rule, LineRule) and rule.may_begin(text, at, self._shown, self._shown_at):
+                return RuledLines(rule, at)
         return None
 
     def _close(self, state: State) -> None:
@@ -417,8 +411,7 @@ class Machine:
         self._values = self._values or FoundValues()
         added = self._values.add(value, span.rule)
         if added is not None and self._ahead is not None:
-            again = added.spans(text, span.end, self._limit)
-            self._lookahead.put(self._ahead, again, text, span.end, self._limit)
+            self._lookahead.put(self._ahead, added.spans(text, span.end, self._limit), text, span.end, self._limit)
         if added is not None and self._met is not None:
             self._met.add(value, span.rule)
 
