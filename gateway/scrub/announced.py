@@ -25,7 +25,7 @@ from gateway.scrub.known import PLACEHOLDER, placeholder_in
 from gateway.scrub.rules import SecretSpan
 from gateway.scrub.states import State, StepResult
 from gateway.scrub.view import is_cjk, unit_end
-from gateway.scrub.words import Announcement, KeywordFamily, family_of, is_announcing, vocabulary
+from gateway.scrub.words import Announcement, KeywordFamily, family_of, holds_announcing, is_announcing, vocabulary
 
 # What may stand between an announcing word and its value, and around the value. Patterns only.
 #
@@ -44,12 +44,13 @@ ASSIGNS: Final = re.compile(
     r";s:\d{1,4}:(?=\\{0,3}\")|[?+.|&:!~]{0,3}={1,3}(?:3D(?=[\s\"']|\Z))?>?|->|<-|:(?!//|:\w)|>(?=[^=>]|\Z)"
 )
 FALLS_BACK: Final = re.compile(r"(?:\|\||\?\?)\Z")  # `env.TOKEN || '…'`
-SAYS: Final = re.compile(r"[-~/]\Z|\|{1,2}|[<>]{2,3}\Z")
-TRAILS_OFF: Final = re.compile(r"\.{2,3}|[057]\Z")
+SAYS: Final = re.compile(r"[-~/]\Z|\|{1,2}|[<>]{2,3}\Z|[-=]{1,3}>\Z|:{2}\Z")
+SAYS_AGAIN: Final = re.compile(r"[.,;!?)*/|:]{1,4}\Z")
+TRAILS_OFF: Final = re.compile(r"\.{2,3}|[057]\Z|[-/\\+*^_;]{1,4}\Z")
 """`the password …`, or what routers say of how it is stored: `enable secret 0 …`"""
 
 MARK: Final = re.compile(
-    r"[\u2190-\u21ff\u2300-\u23ff\u25a0-\u27bf\u27f0-\u27ff\u2900-\u297f\u2b00-\u2bff\U0001f000-\U0001faff]+"
+    r"[\u00a6\u00b7\u2022\u2023\u2190-\u21ff\u2200-\u22ff\u2300-\u23ff\u25a0-\u27bf\u27f0-\u27ff\u2900-\u297f\u2b00-\u2bff\U0001f000-\U0001faff]+"
 )
 """Arrows and emoji."""
 
@@ -72,7 +73,9 @@ WORD: Final = re.compile(
 )
 ANOTHER_NAME: Final = re.compile(r"[a-z]{2,}(?:[A-Z][a-z]*)+")  # `credentialsId`: what is assigned is its value
 PHRASE: Final = re.compile(r"[a-z]{4,12}(?:-[a-z]{4,12}){2,}\b")
-NUMBER: Final = re.compile(r"(?:(?:[A-Z]-)?(?!(?:19|20)\d\d\b)\d{4,8}[A-F*#]?|\d\d?(?:-\d\d?){2,3})[.,;!)]{0,2}\Z")
+NUMBER: Final = re.compile(
+    r"(?:\d{3} \d{3}|(?:[A-Z]-)?(?!(?:19|20)\d\d\b)\d{4,8}[A-F*#]?|\d\d?(?:-\d\d?){2,3})[.,;!)]{0,2}\Z"
+)
 """A PIN or the code of a message, and no year."""
 
 SPEAKER: Final = re.compile(r"[^\W\d_][\w.-]{0,24}:\Z")  # who answers, at the beginning of the line below a question
@@ -80,16 +83,19 @@ NAMED_THING: Final = re.compile(r"[^\W\d_]{2,24}[_-]?\d{1,2}(?=[?:]?\Z)")  # `fo
 THING: Final = re.compile(r"\d[A-Z]{1,3}(?=:?\Z)")  # `2FA`, which no word is
 GLUED: Final = re.compile(r"[^\W\d_]{1,12}(?=[:=])")
 ADDRESS: Final = re.compile(
-    r"(?:[\w.+-]{1,40}@[\w-]{1,30}|[A-Za-z][\w-]{0,30})(?:\.[A-Za-z][\w-]{0,30}){1,4}\Z", re.ASCII
+    r"(?:[\w.+-]{1,40}@[\w-]{1,30}|[A-Za-z][\w-]{0,30})(?:\.[A-Za-z][\w-]{0,30}){0,3}\.[A-Za-z-]{2,24}(?=:?\Z)",
+    re.ASCII,
 )
 """A host or a mail address: what a secret may be for."""
 
 NO_VALUE: Final = re.compile(
     r"\d{1,6} (?:k?m|ft|met(?:er|re)s?|м|метр\w*|kg)\b|(?<=PASS: )(?:Test[A-Z_]|test_)\w+"
-    r"|[1-9]\d{5}(?: is (?:the area|(?:the |for )?[A-Z])|, [A-Z][a-z]{2,16}, [A-Z])"
+    r"|[1-9]\d{5}(?: is (?:the area|(?:the |for )?[A-Z])|(?:,|(?<=ode: \d{6})) [A-Z][a-z]{2,16},? [A-Z])"
 )
-OPEN_MEASURE: Final = re.compile(r"\d{1,6}(?:(?: \w{0,7}){0,3}|, ?(?:[A-Z][a-z]{0,16}(?:, ?)?)?)\Z")
+OPEN_MEASURE: Final = re.compile(r"\d{1,6}(?:(?: \w{0,7}){0,3}|,? ?(?:[A-Z][a-z]{0,16}(?:,? ?)?)?)\Z")
 """`the pass is 2350 m`, and what may become so; the name of a test; an Indian postal code and its place."""
+
+SPLIT_NUMBER: Final = re.compile(r"[0-9]{3}[ -][0-9]{3}(?![ -]?[0-9])\b")
 
 NEXT_NAME: Final = re.compile(r"[^\W\d_]{2,24}(?=[=:])")
 SCHEME_AND_VALUE: Final = re.compile(r"[A-Za-z-]{3,16} (?:token=)?(?=\S+\Z)")
@@ -120,7 +126,7 @@ _BARE_VALUE: Final = re.compile(
 )
 _TRAILING: Final = re.compile(r"[.,;:)\]}>*|?~&]+\Z|(?<=[A-Za-z0-9])_{1,2}\Z")
 _NEXT_PAIR: Final = re.compile(r"[;,&](?=[A-Za-z_][\w. -]{0,30}[=:])|\\u0026|&amp;|&&", re.ASCII)
-_NEXT_FIELD: Final = re.compile(r"&(?=[a-z_]{3,24}=)")
+_NEXT_FIELD: Final = re.compile(r"&(?=[a-z_]{1,24}=)")
 """What people write in a sentence may hold an `&`, but no field of a form."""
 
 _NEXT_THING: Final = re.compile(r"[;,|&]|\\u0026")
@@ -199,6 +205,8 @@ class AnnouncedValue(State):
     """The word is over, what follows tells of another thing (`the password for the type box`)."""
     _is_exchanged = False
     """`change my password from …`: the new one may follow, behind "to"."""
+    _is_again = False
+    """One value was said: what follows may say that it is another, or a second one (`…, no wait, …`, `… or …`)."""
     _fillers = 0
     _newlines = 0
     _is_below = False
@@ -273,6 +281,10 @@ class AnnouncedValue(State):
         char = text[at]
         if self._is_question and char not in "\r\n":
             return None
+        if self._is_again and (char in "\r\n=" or (char == ":" and self._bond < Bond.SAID)):
+            return None
+        if self._is_again and (sign := SAYS_AGAIN.match(text, at, unit_end(text, at, min(end, at + 8)))):
+            return sign.end()
         if char == "\n":
             return self._pass_newline(at)
         if char.isspace() or char in OPENING_MARKS:
@@ -361,10 +373,11 @@ class AnnouncedValue(State):
 
     def _pass_comma(self, at: int) -> int | None:
         """Pass a comma between two quoted things: the second may be the value of the first."""
-        if self._bond >= Bond.SAID or (self._fillers and not self._must_be_quoted):
+        is_said = self._bond is Bond.SAID and self._family is KeywordFamily.PERSONAL
+        if (self._bond >= Bond.SAID and not is_said) or (self._fillers and not self._must_be_quoted):
             return None
         self._bond = Bond.SAID if self._is_argument else Bond.LOOSE
-        self._must_be_quoted = True
+        self._must_be_quoted = not is_said
         return at + 1
 
     def _open(self, text: str, at: int, unit: int) -> int:
@@ -373,7 +386,9 @@ class AnnouncedValue(State):
         if opening is None:
             return at
         is_option = not (self._word.word or self._word.is_pair)
-        if opening["quote"] and (self._bond == Bond.ASSIGNED or self._must_be_quoted or is_option):
+        is_said = bool(self._word.word) and self._family is KeywordFamily.PERSONAL and self._bond is Bond.SAID
+        is_said = is_said and opening["quote"] != "`"  # which marks any word of code
+        if opening["quote"] and (self._bond == Bond.ASSIGNED or self._must_be_quoted or is_option or is_said):
             self._quote = opening["quote"]
         elif opening.group() == "<":
             self._bond = Bond.LOOSE
@@ -438,6 +453,14 @@ class AnnouncedValue(State):
     def _pass_filler(self, text: str, word: str, end: int, at: int) -> int | None:
         words = vocabulary()
         lowered = word.lower()
+        if self._is_again:
+            self._fillers += 1
+            if lowered in words.again or lowered in words.corrects:
+                self._bond = Bond.SAID if lowered in words.corrects else max(self._bond, Bond.ADJACENT)
+            elif lowered not in words.carries and lowered not in words.says:
+                self._bond = Bond.LOOSE
+            is_other = lowered in words.announcing or holds_announcing(lowered)
+            return end if not is_other and self._fillers <= _FILLERS_MAX else None
         if is_announcing(lowered.rpartition("-")[2]):
             is_key = lowered == "key" and self._family is KeywordFamily.KEY and self._bond == Bond.ASSIGNED
             return end if is_key else None
@@ -478,10 +501,12 @@ class AnnouncedValue(State):
             self._bond, self._is_for_something = Bond.LOOSE, not self._is_exchanged
         elif lowered in words.numbers:
             self._needs_sign = False
-        elif lowered not in words.carries:
+        elif lowered not in words.carries and lowered not in words.locked:
             if self._bond_of_complement is None:
                 self._bond = Bond.LOOSE
                 self._is_other_thing |= self._needs_sign and lowered in words.sentence
+            self._pass_complement(end)
+        elif lowered in words.locked:
             self._pass_complement(end)
         return end if self._fillers <= _FILLERS_MAX else None
 
@@ -512,7 +537,8 @@ class AnnouncedValue(State):
             return StepResult(at, is_over=True)
         if (name := NEXT_NAME.match(text, at, end)) and is_announcing(name.group().lower()):
             return StepResult(at, is_over=True)
-        bare = _BARE_VALUE.match(text, at, unit)
+        is_split = self._word.word in vocabulary().numbers and SPLIT_NUMBER.match(text, at, end)
+        bare = is_split or _BARE_VALUE.match(text, at, unit)
         whole = bare.end() if bare else at
         if placeholder := placeholder_in(text, at, whole):
             return StepResult(placeholder.end(), is_over=True)
@@ -554,11 +580,12 @@ class AnnouncedValue(State):
         if stop == at + VALUE_CHARS_MAX and (rest := _BARE_VALUE.match(text, stop, unit_end(text, stop, end))):
             stop = rest.end()
         replacement = None
-        is_one_of_two = is_chosen and self._bond < Bond.ASSIGNED and text.startswith(",", stop)
-        if self._is_exchanged or is_one_of_two:
-            bond = Bond.LOOSE if is_one_of_two else Bond.ADJACENT
-            replacement = AnnouncedValue(self._word._replace(end=stop + is_one_of_two), bond)
-            replacement._fillers = _FILLERS_MAX - 2 * is_one_of_two
+        if self._is_exchanged:
+            replacement = AnnouncedValue(self._word._replace(end=stop), Bond.ADJACENT)
+            replacement._fillers = _FILLERS_MAX
+        elif self._family is KeywordFamily.PERSONAL and not self._needs_end_tag:
+            replacement = AnnouncedValue(self._word._replace(end=stop, needs_sign=False, is_constant=False), Bond.LOOSE)
+            replacement._is_again, replacement._is_fresh = True, False
         cut = SecretSpan(at, stop, self._family.rule)
         return StepResult(stop, is_over=replacement is None, cut=cut, becomes=replacement)
 
@@ -585,7 +612,11 @@ class AnnouncedValue(State):
     def _is_secret(self, value: str, *, is_quoted: bool) -> bool:
         is_somebodys = self._is_named and self._family is KeywordFamily.VAGUE and len(value) >= _NAMED_KEY_CHARS_MIN
         family = KeywordFamily.KEY if is_somebodys else self._family
-        is_number = self._word.word in vocabulary().numbers and NUMBER.match(value) is not None
+        words = vocabulary()
+        is_short = self._bond is Bond.ASSIGNED and self._word.word in words.codes and not self._quote
+        is_number = self._word.word in words.numbers and (
+            NUMBER.match(value) is not None or (is_short and len(value) == 3 and value.isdigit())
+        )
         if is_number and self._family is KeywordFamily.PERSONAL and self._bond >= Bond.ADJACENT:
             return True
         if self._word.word in vocabulary().phrases and self._bond is Bond.SAID and PHRASE.fullmatch(value):

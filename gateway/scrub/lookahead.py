@@ -122,7 +122,7 @@ _TALK: Final = re.compile(rf"(?P<ending>[a-zß-ÿа-яё]{{0,12}}+)(?:,? {_PLAIN
 _CJK: Final = "[\u3040-\ud7ff]"
 _STOP: Final = re.compile(
     rf"[.;!](?=\s|\Z)|\?(?=[^\S\r\n]|\Z)|{_CJK}{{0,12}}(?:[。，；！、]|？(?![\r\n]))|(?=(?P<clause>{_CJK}{{13}}))"
-    r"|,? [1-9][0-9]{1,2}(?=[ \n])"
+    r"|,? [1-9][0-9]{1,2}(?=(?P<after>[ \n].{0,5}))(?! [0-9]{3}\b)"
 )
 """Behind these no value is looked for: the end of a sentence that is no question with its answer below, a clause in a
 script without spaces, a long one, and a number too short for any value."""
@@ -199,7 +199,7 @@ def _end_of_talk(text: str, at: int, end: int, halt: int, *, is_said: bool) -> t
     if over - talk.end("ending") > REACH_CHARS:
         return over, over
     if stop := _STOP.match(text, over, end):
-        return stop.end(), max(stop.end(), stop.end("clause"))
+        return stop.end(), max(stop.end(), stop.end("clause"), stop.end("after"))
     below = _BELOW.match(text, over + text.startswith("?", over), end)
     is_said = is_said or text[over : over + 1] == "?"
     if below is None or follows_cell(text, over) or (is_said and text.startswith(":", below.end())):
@@ -344,8 +344,9 @@ class LookaheadScanner:
         if places or not is_last:
             values_before = candidates(text, lowered, start, end, places, is_last=is_last)
             openings += [Opening(each.start, 2, each) for each in values_before]
-        if places:
-            telling = without_talk(text, lowered, places, end, is_last=is_last)
+        announcing = vocabulary().announcing if places else {}
+        if spoken := [each for each in places if announcing[lowered[slice(*each)]][0] is not KeywordFamily.LOCKED]:
+            telling = without_talk(text, lowered, spoken, end, is_last=is_last)
             openings += [Opening(at, 3, stop) for at, stop in telling]
         openings.sort(key=_BY_PLACE, reverse=True)
         spans.reverse()

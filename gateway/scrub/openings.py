@@ -35,15 +35,17 @@ def opened_by(word: Announcement, text: str, shown_at: int = -1) -> State:
     return TableColumn(word) if may_be_head(word, text, shown_at) else AnnouncedValue(word)
 
 
-class GluedWord(State):
-    """State: the secret that was cut ended with an announcing word (words.py, `swallowed`). What it opens is read
-    ahead: unless that finds a secret, nothing but the secret was there."""
+class ReadAhead(State):
+    """State: a secret was cut, and more may belong to it: it ended with an announcing word (words.py, `swallowed`), or
+    another value follows. What that opens is read ahead: unless it finds a secret, nothing but the first was there."""
 
-    __slots__ = POSITIONS = ("_at", "_opened")
+    __slots__ = ("_at", "_opened", "is_glued")
+    POSITIONS = ("_at", "_opened")
 
-    def __init__(self, word: Announcement, text: str) -> None:
-        self._opened = opened_by(word, text)
-        self._at = word.end
+    def __init__(self, opened: State, at: int, *, is_glued: bool) -> None:
+        self._opened = opened
+        self._at = at
+        self.is_glued = is_glued
 
     def step(self, text: str, at: int, end: int, *, is_last: bool) -> StepResult:
         """See `State.step`. `at` stays where the secret ended until there is a verdict."""
@@ -93,7 +95,7 @@ class LoginPair(State):
     _CONNECTS: Final = re.compile(r"[:=—–-]{1,2}\Z|[-=]{1,2}>\Z|[:=]|[*_`\"']{1,2}")
     _WORD: Final = re.compile(r"[^\W\d_]{1,20}(?=[:,]?\Z)")
     _PAIR: Final = re.compile(r"(?P<name>[A-Za-z][a-z.@_-]{0,39}\d{0,4})[:/](?!/)(?P<value>\S{6,64})")
-    _SEPARATES: Final = re.compile(r"/{1,2}\Z|[|:]\Z|(?:and|и|und|y|et|e)\Z")
+    _SEPARATES: Final = re.compile(r"/{1,2}\Z|[|:]\Z|(?P<word>and|и|und|y|et|e)\Z")
     _NAME: Final = re.compile(r"[\w.@+-]{1,40}(?P<separator>[:,]?)\Z")
     _TRAILING: Final = re.compile(r"[.,;:)\]}>*|?`\"']+\Z")
     _ENDS: Final = re.compile(r"\n|\\{0,3}\"[,}\]]")
@@ -102,8 +104,9 @@ class LoginPair(State):
     _has_name = _is_labelled = _is_separated = False
     _words = 0
 
-    def __init__(self, begun_at: int) -> None:
+    def __init__(self, begun_at: int, *, is_another: bool = False) -> None:
         self._begun_at = begun_at
+        self._is_another = is_another
 
     def step(self, text: str, at: int, end: int, *, is_last: bool) -> StepResult:
         """See `State.step`."""
@@ -149,13 +152,15 @@ class LoginPair(State):
             self._is_separated = True
             return at
         if self._has_name and (separates := self._SEPARATES.match(text, at, unit)):
-            self._is_separated = True
+            self._is_separated = not (self._is_another and separates["word"])
             return separates.end()
         if connects := self._CONNECTS.match(text, at, unit):
             return connects.end()
         name = self._NAME.match(text, at, unit)
         self._words += 1
-        if name is None or self._words > self._WORDS_MAX:
+        if self._is_another and unit == at + 1 and text[at] in ",;)":
+            return unit
+        if name is None or self._words > self._WORDS_MAX * (1 + self._is_another):
             return at
         self._has_name = True
         self._is_separated = self._is_labelled = name["separator"] == ":" and self._words > 1
@@ -168,7 +173,8 @@ class LoginPair(State):
             stop = trailing.start()
         is_whole = placeholder_in(text, at, stop) is None
         if is_whole and is_secret(text[at:stop], KeywordFamily.PERSONAL, Bond.SAID, is_quoted=False):
-            return StepResult(stop, is_over=True, cut=SecretSpan(at, stop, KeywordFamily.PERSONAL.rule))
+            cut = SecretSpan(at, stop, KeywordFamily.PERSONAL.rule)
+            return StepResult(stop, cut=cut, becomes=LoginPair(stop, is_another=True))
         return StepResult(at, is_over=True)
 
 

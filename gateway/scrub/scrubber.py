@@ -31,11 +31,11 @@ from gateway.scrub.known import (
 from gateway.scrub.known import RULE as KNOWN
 from gateway.scrub.lines import LineRule, ListedRun, RuledLines, TableColumn, open_anchor
 from gateway.scrub.lookahead import Lookahead, LookaheadScanner
-from gateway.scrub.openings import CommandLine, GluedWord, opened_by
+from gateway.scrub.openings import CommandLine, ReadAhead, opened_by
 from gateway.scrub.own_rules import OWN, OwnRuleReader, OwnRules
 from gateway.scrub.raw_text import decoded
 from gateway.scrub.rules import SecretSpan
-from gateway.scrub.states import Candidate, KeyBlock, State, ValueBeforeKeyword
+from gateway.scrub.states import Candidate, KeyBlock, State, StepResult, ValueBeforeKeyword
 from gateway.scrub.view import CONTEXT_CHARS, RUN_CHARS_MAX, View, closed_until, is_cjk
 from gateway.scrub.words import Announcement, announcement, is_announcing, swallowed, vocabulary
 from gateway.scrub.wrapped import WrappedTokens
@@ -281,7 +281,7 @@ class Machine:
         """Go to the next thing that matters. False: there is none up to `end`."""
         word, self._swallowed = self._swallowed, None
         if word is not None and word.start < self._at <= word.end <= (ahead.spans[-1].start if ahead.spans else end):
-            self._state = GluedWord(word, text)
+            self._state = ReadAhead(opened_by(word, text), word.end, is_glued=True)
             return True
         opening = ahead.next_opening(end)
         next_at = opening.at if opening else ahead.spans[-1].start if ahead.spans else end
@@ -320,10 +320,17 @@ class Machine:
         if type(state) is AnnouncedValue:
             is_form = bool(ahead.spans) and not ahead.spans[-1].rule.startswith((OWN, NAMED))
             state.token_at = ahead.spans[-1].start if is_form else None
+        ruled_at = end
+        if due_at is not None and isinstance(due, RuledLines) and _is_after_value(state) and due is not self._due:
+            if due.waits(text, due_at, end, is_last=is_last):
+                return False
+            ruled_at, due_at = due_at, None
         step = state.step(text, self._at, due_at or end, is_last=is_last and due_at is None)
         if due_at is not None and step.waits:
             due_at = None
             step = state.step(text, step.at, end, is_last=is_last)
+        if step.cut is not None and step.cut.start > ruled_at:  # first the rule says what it knows
+            step = StepResult(self._at, is_over=True)
         if step.found:
             self._ruled += step.found
             ahead.cover(step.found)
@@ -338,10 +345,11 @@ class Machine:
         if step.cut is not None:
             self._cut(text, step.cut)
         self._at = step.at
-        if step.becomes is not None:
-            self._state = step.becomes
+        if step.becomes is not None and not (step.cut is not None and self._swallowed):
+            is_ahead = step.cut is not None and type(step.becomes) is not ReadAhead
+            self._state = ReadAhead(step.becomes, step.at, is_glued=False) if is_ahead else step.becomes
             return True
-        if step.is_over:
+        if step.is_over or step.becomes is not None:
             self._close(state)
             return True
         if step.cut is None and due_at is not None and due is not None:
@@ -361,7 +369,8 @@ class Machine:
         due_at = self._due.due_at if self._due is not None else None
         if due_at is not None and self._at <= due_at <= end and type(state) not in _UNINTERRUPTED:
             return self._due
-        for opening in reversed(ahead.openings) if type(state) in (AnnouncedValue, CommandLine) else ():
+        is_walk = type(state) in (AnnouncedValue, CommandLine) or _is_after_value(state)
+        for opening in reversed(ahead.openings) if is_walk else ():
             if opening.at >= min(end, self._at + CONTEXT_CHARS):
                 break
             at, rule = opening.at, opening.what
@@ -426,6 +435,10 @@ class Machine:
                     self._given_raw = self._view.raw_end(self._at)
                     if self.findings:
                         self.findings[-1] = replace(self.findings[-1], end=self._given_raw)
+
+
+def _is_after_value(state: State) -> bool:
+    return type(state) is ReadAhead and not state.is_glued
 
 
 def _with_tokens(value: SecretSpan | None, tokens: Sequence[SecretSpan]) -> SecretSpan:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+import string
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import ClassVar, Final, NamedTuple
 
@@ -11,7 +12,7 @@ from gateway.scrub.judge import Bond, is_secret
 from gateway.scrub.known import PLACEHOLDER, placeholder_in
 from gateway.scrub.rules import PRINTABLE, SecretSpan, is_placeholder, made
 from gateway.scrub.view import is_cjk, unit_end
-from gateway.scrub.words import KeywordFamily, announces_more, family_of, holds_announcing, is_announcing, vocabulary
+from gateway.scrub.words import KeywordFamily, announces_more, family_at_end, family_of, holds_announcing, vocabulary
 
 
 class StepResult(NamedTuple):
@@ -147,18 +148,26 @@ class KeyBlock(State):
 
 
 _REACH_CHARS: Final = 40  # how far behind the value its announcing word may begin
+_CODE_REACH_CHARS: Final = 24  # what a code is for is said so near behind it (`is the code for the door`)
 _RUN_CHARS_MAX: Final = 72
-_VALUE_CHARS_MIN: Final = 6
-_MADE: Final = re.compile(r"[-0-9](?:(?<=[0-9])|[a-z]{3,12}-[a-z]{3,12}-)")
+_OF_NUMBERS: Final = (KeywordFamily.PERSONAL, KeywordFamily.CODE)
+_VALUE_CHARS_MIN: Final = 4
+_MADE: Final = re.compile(r"[-0-9@#$%^&*](?:(?<=[0-9])|(?<!-)(?=[A-Za-z])|[a-z]{3,12}-[a-z]{3,12}-)")
 _CANDIDATE: Final = re.compile(
-    r"(?<![!-=?-~])[\"'`(\[*|<]{0,3}(?=[!-~]{0,63}[0-9]|(?:[a-z]{3,12}-){3})"
-    rf"(?P<value>[\w!@#$%^&*+/=~?.-]{{{_VALUE_CHARS_MIN},64}}?)[\"'`)\]*|>,.;:]{{0,3}}(?![!-~])",
+    r"(?<![\]\w!@#$%^&*+/=~?.-])(?<!\[redacted:)[\"'`(\[*|<]{0,3}(?=[!-~]{0,63}[0-9]|(?:[a-z]{3,12}-){3}|[!-~]{0,63}[A-Za-z][@#$%^&*][A-Za-z])"
+    r"(?P<value>(?!(?:19|20)[0-9]{2}(?![0-9]))[0-9]{4,8}|[\w!@#$%^&*+/=~?.-]{6,64}?)[\"'`)\]*|>,.;:]{0,3}(?![!-~])",
     re.ASCII,
 )
-_RUN: Final = re.compile(r"[!-~]+")
-_LINKS: Final = re.compile(r"[—–=-]|<-{1,2}|->|[(（]")
-_LINK_SIGNS: Final = "—–=->(（"  # what those end with
-_BESIDE: Final = "\"'`*|,:)»”」』，"
+_FOLLOWS: Final = re.compile(
+    r"[ \"'`*|,:)]*+(?:(?P<word>[a-zß-ÿа-яё]+)(?=[ ,.;:!?\n])|(?P<clause>[\u3040-\ud7ff]+)(?=[^\u3040-\ud7ff])|[\n0-9])"
+)
+_BEFORE: Final = re.compile(r"\s([a-z]{2,24}) \Z")
+_SIGNS: Final = re.compile(r"[\w!@#$%^&*+/=~?.-]+", re.ASCII)
+_VALUE_SIGNS: Final = string.ascii_letters + string.digits + "_!@#$%^&*+/=~?.-"
+_LINKS: Final = re.compile(r"[—–=←⇐⬅👈-]|<-{1,2}|->|[(（]")
+_SAYING_LINKS: Final = "<(（—–←⇐⬅👈"
+_CLOSES_ASIDE: Final = re.compile(r"[)）]| (?:for|of|to|für|vom|de|pour|del|для|от|к|на)\b")
+_BESIDE: Final = "\"'`*|,)»”」』，"
 _WORD: Final = re.compile(r"[^\W\d_](?:[^\W\d_]|['-](?=[^\W\d_]))*")
 
 
@@ -176,52 +185,64 @@ def candidates(
     """Yield values in `text[start:end]` behind which an announcing word may stand, at one of the `places`, or may
     still come; `lowered` is the text in lower case, as long as the text."""
     done = start
-    speaking = (at for at, stop in places if not _is_silent(lowered[at:stop]) and _is_linked(lowered, at))
-    for zone_end in (*(_run_start(text, place) for place in speaking), *(() if is_last else (end,))):
-        zone = max(done, zone_end - _REACH_CHARS - _RUN_CHARS_MAX)
+    speaking = (at for at, stop in places if not _is_silent(lowered[at:stop]) and _is_linked(text, at))
+    for place in (*speaking, *(() if is_last else (end,))):
+        zone = max(done, place - _REACH_CHARS - _RUN_CHARS_MAX)
+        if _MADE.search(text, zone, place) is None:
+            continue
+        zone_end = _run_start(text, place) if place < end else end
         done = max(done, zone_end)
         while made := _MADE.search(text, zone, zone_end):
-            begin, over = _run_start(text, made.start()), _RUN.match(text, made.start(), zone_end)
-            begin = text.rfind(">", begin, made.start()) + 1 or begin  # behind a tag
+            begin, over = _run_start(text, made.start(), _VALUE_SIGNS), _SIGNS.match(text, made.start(), zone_end)
             assert over is not None, "what was found is a part of it"
             if begin >= zone and over.end() - begin >= _VALUE_CHARS_MIN:
                 found = _CANDIDATE.match(text, begin, end)
-                if found and any(map(str.isalpha, found["value"])) and not text.startswith("\n", found.end()):
+                if found and _may_lead(text, found, end):
                     yield Candidate(found.start("value"), found.end("value"), found.end())
             zone = over.end()
 
 
+def _may_lead(text: str, found: re.Match[str], end: int) -> bool:
+    """Tell whether what stands behind a value may lead to an announcing word; most of what has a digit is over here."""
+    value = found["value"]
+    if text.startswith(":", found.end("value")) or "//" in value:
+        return False
+    if not (value.isdigit() or any(map(str.isalpha, value))):
+        return False
+    follows, words = _FOLLOWS.match(text, found.end(), end), vocabulary()
+    if follows is None:
+        return True
+    if (clause := follows["clause"]) is not None:
+        return words.links_cjk.match(clause) is not None or words.announcing_cjk.search(clause) is not None
+    word = follows["word"]
+    if word is None or word in words.leading or words.of_codes.match(word):
+        return word is not None
+    return (family := family_at_end(word)) is not None and (family in _OF_NUMBERS or not value.isdigit())
+
+
 @cache
 def _is_silent(word: str) -> bool:
-    """Tell whether a word announces nothing by itself, whatever stands before it, and holds none that does."""
-    return (
-        word.isascii()
-        and word.isalpha()
-        and not any(each in word for each in vocabulary().announcing if is_announcing(each))
-    )
+    """Tell whether a word announces nothing that stands before it, and holds no other that does."""
+    return word.isascii() and word.isalpha() and word not in vocabulary().locked and family_at_end(word) is None
 
 
-def _is_linked(lowered: str, place: int) -> bool:
-    """Tell whether a word or a sign that links it to a value may stand before an announcing word."""
-    backwards = lowered[max(0, place - _REACH_CHARS) : place].rstrip(f" {_BESIDE}")[::-1]
-    last = _WORD.match(backwards)
-    if last is None:
-        return not backwards or backwards[0] in _LINK_SIGNS or backwards[0].isspace()
-    words, word = vocabulary(), last.group()[::-1]
-    if not word.isascii() and any(char.isascii() or is_cjk(char) for char in word):
-        return True  # where a script begins, another word does
-    is_link = word in words.copulas or word in words.links or word in words.possessives
-    return is_link or words.certain_before.fullmatch(last.group()) is not None
+def _is_linked(text: str, place: int) -> bool:
+    """Tell whether what stands before an announcing word may lead to it: nearly everything but another plain word."""
+    before, words = _BEFORE.search(text, max(0, place - _REACH_CHARS), place), vocabulary()
+    if before is None or (word := before[1]) in words.leading or words.of_codes.match(word):
+        return True
+    return family_at_end(word) is not None
 
 
-def _run_start(text: str, place: int) -> int:
-    """Return where the run that `place` stands in begins: a value may hold a word by chance (`monkey`)."""
+def _run_start(text: str, place: int, signs: str = PRINTABLE) -> int:
+    """Return where the run of such signs begins that `place` is in: a value may hold a word by chance (`monkey`)."""
     before = text[max(0, place - _RUN_CHARS_MAX) : place]
-    return place - len(before) + len(before.rstrip(PRINTABLE))
+    return place - len(before) + len(before.rstrip(signs))
 
 
 class ValueBeforeKeyword(State):
-    """State: a value that looks made was read; is it announced behind?"""
+    """State: a value that looks made was read; is it announced behind? One that is handed over (`use … for`, `…, that's
+    the`) may go to a thing that it opens, too."""
 
     __slots__ = POSITIONS = ("_after", "_end", "_start")
 
@@ -231,13 +252,15 @@ class ValueBeforeKeyword(State):
     def step(self, text: str, at: int, end: int, *, is_last: bool) -> StepResult:
         """See `State.step`."""
         words = vocabulary()
-        bond: Bond | None = None
-        is_certain = is_aside = False
+        is_handed = words.hands.match(text[max(0, at - _REACH_CHARS) : at].lower()[::-1]) is not None
+        bond: Bond | None = Bond.LOOSE if is_handed else None
+        is_certain = is_aside = is_of_thing = False
+        phrase: Mapping[str, KeywordFamily] = {}
         pos = self._after
         while pos <= self._end + _REACH_CHARS:
-            if pos >= end:
-                return StepResult(at, is_over=is_last, waits=not is_last)
-            if text[pos] == "\n":
+            if pos >= end and not is_last:
+                return StepResult(at, waits=True)
+            if pos >= end or text[pos] == "\n":
                 break
             if text[pos].isspace() or text[pos] in _BESIDE:
                 pos += 1
@@ -247,12 +270,16 @@ class ValueBeforeKeyword(State):
                 said = words.announcing_cjk.search(text, pos, unit)
                 link = words.links_cjk.match(text, pos, unit)
                 bond = Bond.SAID if link else bond
-                if said is not None or link is None or link.end() < unit:
-                    return self._before_cjk(text, at, unit, said, bond)
-                pos = unit
-                continue
+                if said is None and link is not None and link.end() == unit:
+                    pos = unit
+                    continue
+                is_over = (
+                    said is None or said.group() in words.codes or words.denies_after_cjk.match(text, said.end(), unit)
+                )
+                family = None if said is None or is_over else family_of(said.group()) or KeywordFamily.PERSONAL
+                return self._verdict(text, at, family, bond)
             if link := _LINKS.match(text, pos, unit):
-                bond = Bond.SAID if link.group()[0] in "<(（—–" else bond or Bond.LOOSE
+                bond = Bond.SAID if link.group()[0] in _SAYING_LINKS else bond or Bond.LOOSE
                 is_aside = link.group() in "(（"
                 pos = link.end()
                 continue
@@ -260,22 +287,41 @@ class ValueBeforeKeyword(State):
             if word is None:
                 break
             lowered = word.group().lower()
-            family = family_of(lowered)
-            if family is not None:
-                if is_aside and text[word.end() : word.end() + 1] not in (")", "）"):
-                    break
+            family = phrase.get(lowered) or family_at_end(lowered)
+            if family is KeywordFamily.LOGIN or lowered.removesuffix("'s") in words.locked:
+                is_of_thing = True
+            elif family is not None:
+                bond = None if is_aside and not _CLOSES_ASIDE.match(text, word.end(), end) else bond
                 return self._announced(text, at, word, end, family, bond, is_certain=is_certain, is_last=is_last)
-            if lowered in words.copulas:
+            elif lowered in words.handed and not is_of_thing:
+                is_handed, bond = True, Bond.SAID if lowered in words.copulas else bond or Bond.LOOSE
+            elif lowered in words.copulas:
                 bond = Bond.SAID
             elif words.certain_before.fullmatch(lowered[::-1]):
                 is_certain = True
             elif lowered in words.possessives:
                 bond = bond or Bond.LOOSE
-            elif lowered not in words.links:
+            elif not (lowered in words.leading or words.of_codes.match(lowered)) and (
+                bond is None or is_of_thing or word.group().islower()
+            ):
+                is_of_thing = is_of_thing and lowered in words.complements
                 break
             is_certain |= lowered in words.vendors
+            phrase = words.together.get(lowered, {})
             pos = word.end()
-        return StepResult(at, is_over=True)
+        if (
+            not is_of_thing
+            or not (is_handed or bond is Bond.SAID)
+            or self._value(text).lower().startswith(tuple(words.things))
+        ):
+            return StepResult(at, is_over=True)
+        bond = Bond.ADJACENT if is_handed else Bond.LOOSE
+        if is_handed and words.of_codes.search(text[self._end : pos].lower()):
+            bond = Bond.SAID  # a number is a secret only where there is a lock
+        return self._verdict(text, at, KeywordFamily.PERSONAL, bond)
+
+    def _value(self, text: str) -> str:
+        return text[self._start : self._end]
 
     def _announced(
         self,
@@ -290,33 +336,33 @@ class ValueBeforeKeyword(State):
         is_last: bool,
     ) -> StepResult:
         """Judge the value before an announcing word; what follows that may still say that it is another thing
-        (`password manager`)."""
-        following = word.end() + 1
-        if following >= end and not is_last:
+        (`password manager`), or what a code is for."""
+        words, stop = vocabulary(), word.end()
+        limit = stop + (_CODE_REACH_CHARS if family is KeywordFamily.CODE else 1)
+        if (line_end := text.find("\n", stop, min(limit, end))) < 0 and limit >= end and not is_last:
             return StepResult(at, waits=True)
-        after = _WORD.match(text, following, end) if text[word.end() : following] in (" ", "-", "_") else None
-        is_denied = after is not None and vocabulary().denies_after.match(after.group().lower())
-        if bond is None or is_denied or placeholder_in(text, word.end(), following + 1):
+        after = _WORD.match(text, stop + 1, end) if text[stop : stop + 1] in (" ", "-", "_") else None
+        following = after.group().lower() if after else ""
+        if words.denies_after.match(following) or placeholder_in(text, stop, stop + 2):
             return StepResult(at, is_over=True)
-        if family is KeywordFamily.VAGUE and (
-            is_certain or (after and after.group().lower() in vocabulary().certain_after)
-        ):
+        if family is KeywordFamily.CODE and bond is not None:
+            said = text[self._end : line_end if line_end >= 0 else min(limit, end)].lower()
+            is_known = words.of_codes.search(said) or not words.possessives.isdisjoint(said.split())
+            family, bond = KeywordFamily.PERSONAL, None if words.no_codes.search(said) or not is_known else Bond.SAID
+        elif following in words.complements and bond is Bond.LOOSE:
+            bond = Bond.ADJACENT
+        if family is KeywordFamily.VAGUE and (is_certain or following in words.certain_after):
             family = KeywordFamily.KEY
         return self._verdict(text, at, family, bond)
 
-    def _before_cjk(self, text: str, at: int, unit: int, said: re.Match[str] | None, bond: Bond | None) -> StepResult:
-        if said is None or bond is None or vocabulary().denies_after_cjk.match(text, said.end(), unit):
+    def _verdict(self, text: str, at: int, family: KeywordFamily | None, bond: Bond | None) -> StepResult:
+        value = self._value(text)
+        if family is None or bond is None or family is KeywordFamily.COOKIE:  # that announces what follows it
             return StepResult(at, is_over=True)
-        return self._verdict(text, at, family_of(said.group()) or KeywordFamily.PERSONAL, bond)
-
-    def _verdict(self, text: str, at: int, family: KeywordFamily, bond: Bond) -> StepResult:
-        if family is KeywordFamily.COOKIE:  # announces what follows it, never what stands before
-            return StepResult(at, is_over=True)
-        if family is not KeywordFamily.PERSONAL:
-            bond = Bond.ADJACENT
-        elif "/" in text[self._start : self._end]:
-            return StepResult(at, is_over=True)
-        if not is_secret(text[self._start : self._end], family, bond, is_quoted=False):
+        is_personal = family is KeywordFamily.PERSONAL
+        if (is_personal and "/" in value) or not is_secret(
+            value, family, bond if is_personal else Bond.ADJACENT, is_quoted=False
+        ):
             return StepResult(at, is_over=True)
         return StepResult(self._end, is_over=True, cut=SecretSpan(self._start, self._end, family.rule))
 

@@ -37,7 +37,6 @@ _PAIR: Final = re.compile(
 )
 _PAIR_CHARS_MAX: Final = 11
 _PAIR_SIGNS: Final = frozenset("/:|")
-_LOGIN: Final = re.compile(r"(?:user|username|login|usuario|benutzer|логин|юзер)[:= ]{1,2}\S{1,24}[,;/| ]{1,3}\Z")
 _IN_NAMES: Final = ("_", ".", "@")
 _AROUND_NAMES: Final = (*_IN_NAMES, "<", "/", "-", "$", "[", "{")
 _DENIES_CHARS: Final = 24  # so near before a code stands what makes it another (`the exit code`)
@@ -71,6 +70,9 @@ _COMPARED: Final = (
     "exchanged",
     "types",
     "phrases",
+    "again",
+    "corrects",
+    "handed",
 )
 """Lists whose words are compared one by one."""
 
@@ -88,6 +90,8 @@ class KeywordFamily(StrEnum):
     """A number that is sent to somebody or typed at a door, if the sentence says so; else nothing."""
     SCHEME = "scheme"
     """`Bearer`, `Basic`: the next word is the credential."""
+    LOCKED = "locked"
+    """What a password opens (`that's the router's`): announces what stands before it and can be nothing else."""
     COOKIE = "cookie"
     """A list of named values, up to the end of the line."""
     LOGIN = "login"
@@ -111,7 +115,14 @@ _QUALIFIED: Final = frozenset([KeywordFamily.VAGUE, KeywordFamily.CODE])
 
 _OF_HEADERS: Final = frozenset([KeywordFamily.KEY, KeywordFamily.SCHEME])
 _BY_THEMSELVES_NOTHING: Final = frozenset(
-    [KeywordFamily.PHRASE, KeywordFamily.COMMAND, KeywordFamily.LOGIN, KeywordFamily.VENDOR, KeywordFamily.CODE]
+    [
+        KeywordFamily.PHRASE,
+        KeywordFamily.COMMAND,
+        KeywordFamily.LOGIN,
+        KeywordFamily.VENDOR,
+        KeywordFamily.CODE,
+        KeywordFamily.LOCKED,
+    ]
 )
 """Only what follows makes them announce anything."""
 
@@ -177,12 +188,15 @@ class Vocabulary:
     says: frozenset[str]
     copulas: frozenset[str]
     possessives: frozenset[str]
-    links: frozenset[str]
     vendors: frozenset[str]
     carries: frozenset[str]
     complements: frozenset[str]
     exchanged: frozenset[str]
+    again: frozenset[str]
+    corrects: frozenset[str]
     needs_sign: frozenset[str]
+    names_login: re.Pattern[str]
+    """A user's name was said: what follows is the password, whatever the word."""
     asks: re.Pattern[str]
     joins: re.Pattern[str]
     numbers: frozenset[str]
@@ -192,6 +206,13 @@ class Vocabulary:
     of_codes: re.Pattern[str]
     of_networks: re.Pattern[str]
     no_codes: re.Pattern[str]
+    hands: re.Pattern[str]
+    """Directly before a value: it is handed over. Read backwards."""
+    handed: frozenset[str]
+    """Behind a value, the same."""
+    locked: frozenset[str]
+    leading: frozenset[str]
+    """What may stand between a value and the word behind it that announces it."""
     types: frozenset[str]
     value_name: re.Pattern[str]
     stand_ins: frozenset[str]
@@ -207,7 +228,9 @@ def vocabulary() -> Vocabulary:
     tables = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
     together = _together(tables["together"])
     options = _options(tables["commands"])
-    announcing = dict.fromkeys(tables["vendors"]["names"].split(), (KeywordFamily.VENDOR, KeywordForm.WHOLE))
+    locked = tables["values"].pop("locked").split()
+    announcing = dict.fromkeys(locked, (KeywordFamily.LOCKED, KeywordForm.WHOLE))
+    announcing |= dict.fromkeys(tables["vendors"]["names"].split(), (KeywordFamily.VENDOR, KeywordForm.WHOLE))
     announcing |= dict.fromkeys(together, (KeywordFamily.PHRASE, KeywordForm.WHOLE))
     announcing |= dict.fromkeys(options, (KeywordFamily.COMMAND, KeywordForm.WHOLE))
     announcing |= {
@@ -231,14 +254,23 @@ def vocabulary() -> Vocabulary:
         says_cjk=re.compile(f"(?:{trie_pattern(around['says_cjk'])})\\Z"),
         links_cjk=re.compile(trie_pattern(around["links_cjk"])),
         announcing_cjk=re.compile(trie_pattern([word for word in announcing if is_cjk(word[0])])),
-        links=frozenset([*around["links"], *tables["vendors"]["names"].split()]),
         vendors=frozenset(tables["vendors"]["names"].split()),
+        names_login=re.compile(
+            rf"(?:{trie_pattern(around['users'])})[^\W\d_]{{0,4}}[:= ]{{1,2}}\S{{1,24}}[,;/| ]{{1,3}}\Z"
+        ),
         asks=re.compile(rf"(?<![^\W\d_])(?:{trie_pattern(around['asks'])})(?![^\W\d_])"),
         joins=backwards(around["joins"], " ", r"(?= )"),
         codes=frozenset(word for word, (family, _) in announcing.items() if family is KeywordFamily.CODE),
         of_codes=re.compile(rf"(?<![^\W\d_])(?:{trie_pattern(around['of_codes'])})"),
         of_networks=re.compile(rf"(?<![^\W\d_])(?:{trie_pattern(around['of_networks'])})(?![^\W\d_])"),
         no_codes=re.compile(trie_pattern(around["no_codes"])),
+        hands=backwards(around["hands"], "[ \"'`“«„]{1,3}", r"(?![^\W_])"),
+        locked=frozenset(locked),
+        leading=frozenset(
+            word
+            for name in ("copulas", "handed", "possessives", "links", "complements", "certain_before")
+            for word in around[name]
+        ).union(locked, together, tables["vendors"]["names"].split()),
         value_name=re.compile(
             rf"[,;]?\\{{0,7}}[\"']{{0,2}}(?:{trie_pattern(around['value_names'])})\\{{0,7}}[\"']{{0,2}}(?=[:=]|\Z)",
             re.IGNORECASE,
@@ -291,12 +323,13 @@ def announcement(
         before = (shown + text[shown_at:at])[-_LOOK_BACK_CHARS:].lower()
     last = before[-1:]
     is_inside = form is not KeywordForm.ANYWHERE and at != shown_at and _goes_back(text, at)
-    if is_inside and not (word in words.glued_to and words.glued_names.match(before[::-1])):
+    is_glued = word in words.glued_to and words.glued_names.match(before[::-1]) is not None
+    if is_inside and not is_glued:
         return None
     if form is KeywordForm.TAIL and last != "_":
         return None
-    is_glued = last.isalnum() and not is_cjk(last)
-    if family is KeywordFamily.COMMAND and (is_glued or not text[stop : stop + 1].isspace()):
+    is_within = last.isalnum() and not is_cjk(last)
+    if family is KeywordFamily.COMMAND and (is_within or not text[stop : stop + 1].isspace()):
         return None
     if family in _OF_VALUES and _announces_again(lowered, stop, end):
         return None
@@ -304,7 +337,7 @@ def announcement(
         return None
     if ("{" in before or ":" in before) and _MENTIONED.search(before):
         return None
-    needs_sign = word in words.needs_sign and last != "_" and not _LOGIN.search(before)
+    needs_sign = word in words.needs_sign and last != "_" and not words.names_login.search(before)
     if family is KeywordFamily.VAGUE and words.denies_before.match(before[::-1]):
         return None
     if family is KeywordFamily.KEY and word in _TOKENS and words.denies_token.match(before[::-1]):
@@ -317,7 +350,7 @@ def announcement(
         if family is KeywordFamily.CODE and (last in _AROUND_NAMES or words.no_codes.search(said[-_DENIES_CHARS:])):
             return None
         qualifying = words.of_codes if family is KeywordFamily.CODE else words.of_networks
-        if qualifying.search(said):
+        if is_glued or qualifying.search(said):
             family, needs_sign = KeywordFamily.PERSONAL, False
     elif needs_sign and (
         words.joins.match(before[::-1])
@@ -349,8 +382,10 @@ def announcement(
 
 
 def _sentence(before: str) -> str:
-    """Return what of the text before a word belongs to its sentence."""
-    return before[max(before.rfind("\n"), before.rfind(". "), before.rfind("? "), before.rfind("! ")) + 1 :]
+    """Return what of the text before a word belongs to its sentence; the kind that a placeholder names does not."""
+    return before[
+        max(before.rfind("]"), before.rfind("\n"), before.rfind(". "), before.rfind("? "), before.rfind("! ")) + 1 :
+    ]
 
 
 def swallowed(text: str, lowered: str, start: int, stop: int) -> Announcement | None:
@@ -420,6 +455,20 @@ def family_of(word: str) -> KeywordFamily | None:
     stems = (word, *(word[:-cut] for cut in range(1, ENDING_CHARS_MAX + 1)))
     families = (announcing[stem][0] for stem in stems if stem in announcing)
     return next((family for family in families if family not in _BY_THEMSELVES_NOTHING), None)
+
+
+def family_at_end(word: str) -> KeywordFamily | None:
+    """Return what a word in lower case, or the last word in it, announces (`WLAN-Passwort`, `Türcode`); a code, too."""
+    words = vocabulary()
+    if (family := family_of(word)) is not None or word in words.codes:
+        return family or KeywordFamily.CODE
+    for at in range(1, len(word) - 1):
+        family, form = words.announcing.get(word[at:], (None, None))
+        is_whole = word[at - 1] == "-" or (form is KeywordForm.ANYWHERE and family is KeywordFamily.PERSONAL)
+        if family and (is_whole or (word[at:] in words.glued_to and words.glued_names.match(word[:at][::-1]))):
+            of_code = KeywordFamily.CODE if word[at:] in words.codes else None
+            return of_code if family in _BY_THEMSELVES_NOTHING else family
+    return None
 
 
 def family_of_name(name: str) -> KeywordFamily | None:

@@ -118,6 +118,11 @@ def test_a_stream_equals_the_whole_however_it_is_cut(text: str, data: st.DataObj
     assert joined(text, cuts) == SCRUBBER.scrub(text)
 
 
+def test_a_number_in_two_parts_may_be_cut_in_its_second() -> None:
+    text = "it sent me the 2fa code, its 471 902 now"
+    assert joined(text, [text.index("02 now")]) == SCRUBBER.scrub(text) != text
+
+
 @settings(max_examples=150)
 @given(TEXTS)
 @example("TOKEN r isakmp key eb6j7")
@@ -136,6 +141,7 @@ def test_a_stream_of_single_characters_equals_the_whole(text: str) -> None:
 )
 @example(draw("Authorization: Bearer <base62:24>Authorization: Bearer <base62:24>|||my", seed=2))
 @example("https://bob:" + 56 * "x9" + "xK9-known-value" + 15 * "y1" + "@example.org/")
+@example("my password is Fjord!4711x radtest ann Walrus!4712x 10.0.0.2 0 Cello!4713x")
 @example("SPOTIFY_CLIENT_SECRET\u2018Fjord!4711x\uff01data:image/png;base64,")
 @example(draw("chap-secrets\nann * Q7R4 *glsa_<base62:32>_<hex:8>", seed=3))
 @example(draw("TAN für 548228EAAA<base62:60>", seed=6))

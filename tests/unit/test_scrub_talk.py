@@ -14,6 +14,51 @@ SCRUBBER = Scrubber(placeholder_key=b"talk")
 READABLE: Final = "ABCDEFGHJKMNPQRSTVWXYZ23456789"
 
 TALK = r"""
+PIN code 131072 is the area code
+Pincode: 131072 Old Town
+the pin code of the shop is 131072, Old Town, Springfield
+482913 is your order number
+482913 is the area code
+482913 is your discount code
+48291 ist die Postleitzahl, der Code kommt per SMS
+75999 est le code postal
+482913 — номер заказа
+482913 是订单号
+482913 は注文番号です
+4821 is the room number
+4821 opens in Rome on Monday
+1200 is the code length limit
+v2.14.0 is the version with the password fix
+build-4821 is the one with the password fix
+CVE-2031-4821 is the password bug
+OAuth2 is what we use for login
+iPad11Pro is on the wifi
+HomeNet_97E2 is our guest network, ask Bob for the password
+HomeNet_97E2 is the wifi name
+use OAuth2 to log in
+use WPA2-PSK for the wifi
+use Python3.12 for the password script
+use port 8443 for the router
+use 192.168.0.1 for the router
+try Windows11 on the NAS
+enter 12.50 when it asks
+my host moved to cloud2-eu1, login works
+R2D2 is my favourite, that's the robot's
+the password is wrong, sorry, try again
+the password is too short, no wait, too long
+das Passwort steht im Tresor, nein, in der Schublade
+пароль не подходит, ой, подошёл
+le mot de passe est oublié, pardon
+la contraseña no funciona, perdón
+password / username
+password // see the wiki
+password :: string
+password --> the next page
+password or passkey
+my login is ann.keller
+firmware 7.57 is the new one for the router
+the code is in branch feature-4821
+q=how+to+reset+the+password+on+a+phone&hl=en
 the password is too short
 the exit code is 137137
 login failed with error code 18456

@@ -66,6 +66,32 @@ access code: {k}
 license key: {k}
 """
 VALUE_FIRST = """
+{p}, that's the router's
+{p} (password for the intranet)
+{p} ← wifi password
+{p} should be the wifi password
+{p} is what I use for netflix
+{p} gets you into the router
+{p} works for the wifi
+{p} is the Intranet password
+use {p} for the wifi
+use {p} to log in
+type {p} when it asks
+try {p} on the NAS
+just enter {p} at the login screen
+nimm {p} fürs WLAN
+mets {p} pour le wifi
+usa {p} para el wifi
+попробуй {p} для вайфая
+вводи {p} на роутере
+{p} to hasło do wifi
+{p} est le mot de passe du wifi
+{p} är lösenordet till wifi
+{p}, das ist das neue Passwort
+{p} là mật khẩu wifi
+{p} adalah kata sandi wifi
+{p} هي كلمة السر للواي فاي
+[{"text":"{p} ist das Passwort für den Router"}]
 {p} is the password
 {p} is my password, thanks
 {p} - that's my password
@@ -272,6 +298,22 @@ new PasswordAuthentication("bob", "{p}".toCharArray())
 {s:4:"user";s:3:"bob";s:8:"password";s:11:"{p}";}
 """
 CHAT = """
+the password is {p}, no wait, {p}
+password: {p}... sorry, {p}
+das Passwort ist {p}, nein, {p}
+пароль {p}, ой нет, {p}
+the passwords are {p} and {p}
+the password was {p} until Friday, now it's {p}
+two logins: ann / {p} for mail and bob / {p} for the wiki
+password ≈ {p}
+password • {p}
+password ¦ {p}
+password --> {p}
+password :: {p}
+password // {p}
+root pw on web-app7.corp.example: {p}
+пароль от вайфая {p}
+name=Ann&message=my+password+is+{p}&submit=1
 पासवर्ड है {p}
 creds: bob // {p}
 le code wifi c'est {p}
@@ -292,6 +334,23 @@ password: [{p}]
 password is:{p}
 """
 CODES = """
+{n} is your code
+{n} is your Intranet verification code
+{n} is the code they texted me
+{n} is my sms code
+{n} ist dein Code
+{n} ist der Türcode
+{n} est votre code de connexion
+{n} es tu código de verificación
+{n} - код из смс
+{n} — код от домофона
+{n} to twój kod weryfikacyjny
+{n} 是你的验证码
+{n} opens the gate
+type {n} at the gate
+you can unlock my phone with {n}, that's the passcode
+phone passcode {n} if you need it
+name=Ann&message=use+{n}+as+your+OTP+to+sign+in&submit=1
 your login code is {n}
 the code from the sms is {n}
 card PIN {n}
@@ -323,6 +382,15 @@ Kode verifikasi Anda {n}
 קוד האימות שלך הוא {n}
 """
 OF_MORE_LANGUAGES = """
+nenosiri la wifi ni {p}
+პაროლი არის {p}
+wifi parole ir {p}
+пароль ад пошты {p}
+la contrasenya del wifi és {p}
+wifi slaptažodis yra {p}
+lietotājs anna.k, parole {p}
+utilizator ana_m parola {p}
+o kwdikos tou wifi einai {p}
 รหัสผ่านของ Keycloak คือ {p}
 lozinka za server je {p}
 heslo je {p}
