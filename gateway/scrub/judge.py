@@ -117,7 +117,7 @@ _MODEL: Final = re.compile(r"[A-Z]{2,5}[a-z]?[-#_.v]?\d[\d.v-]{0,3}[a-z]?(?:[-/]
 _TYPE: Final = re.compile(r"[A-Za-z]\w*(?:Key|Token|Secret|Lexer|Parser|Provider|Factory)", re.ASCII)
 _CODE_SIGNS: Final = re.compile(r"[()\[\]{}|,;]")
 _COUNT: Final = re.compile(r"\d+", re.ASCII)
-_SPELLED: Final = re.compile(r"\w+(?:[:=|/_.]+\w*)+|[:=|/_.]+\w+")
+_SPELLED: Final = re.compile(r"\w(?=\w*[:=|/_.])[\w:=|/.]+|[:=|/_.]+\w+")
 """Words joined by the signs of code: `proxy_auth`, `UID:GID`."""
 
 _WORD_AND_NUMBER: Final = re.compile(r"[^\W\d_]+[-_.]?\d{1,4}")

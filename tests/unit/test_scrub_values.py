@@ -283,6 +283,11 @@ def test_an_option_at_the_end_of_a_line_takes_nothing_from_the_next() -> None:
     assert scrub(text := "mysql -u root -p\n#+END_SRC2") == text
 
 
+def test_a_long_name_with_a_strange_sign_is_judged_in_one_pass() -> None:
+    """One that tries every way to part it would not end."""
+    assert "some_name" in scrub("otpauth://totp/a?secret=" + "some_name_in_code_" * 9 + "?x=")
+
+
 @pytest.mark.parametrize("text", HARMLESS)
 def test_what_only_looks_like_a_value_stays(text: str) -> None:
     assert scrub(text) == text
