@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import ClassVar, Final, NamedTuple
 
 from gateway.scrub.judge import Bond, is_secret
@@ -150,18 +150,20 @@ class KeyBlock(State):
 _REACH_CHARS: Final = 40  # how far behind the value its announcing word may begin
 _CODE_REACH_CHARS: Final = 24  # what a code is for is said so near behind it (`is the code for the door`)
 _RUN_CHARS_MAX: Final = 72
+_LINKS_KEPT: Final = 4096
 _OF_NUMBERS: Final = (KeywordFamily.PERSONAL, KeywordFamily.CODE)
 _VALUE_CHARS_MIN: Final = 4
 _MADE: Final = re.compile(r"[-0-9@#$%^&*](?:(?<=[0-9])|(?<!-)(?=[A-Za-z])|[a-z]{3,12}-[a-z]{3,12}-)")
 _CANDIDATE: Final = re.compile(
-    r"(?<![\]\w!@#$%^&*+/=~?.-])(?<!\[redacted:)[\"'`(\[*|<]{0,3}(?=[!-~]{0,63}[0-9]|(?:[a-z]{3,12}-){3}|[!-~]{0,63}[A-Za-z][@#$%^&*][A-Za-z])"
+    r"(?<![\]\w!@#$%^&*+/=~?.-])(?<!\[redacted:)(?<![0-9]:)[\"'`(\[*|<]{0,3}(?=[!-~]{0,63}[0-9]|(?:[a-z]{3,12}-){3}|[!-~]{0,63}[A-Za-z][@#$%^&*][A-Za-z])"
     r"(?P<value>(?!(?:19|20)[0-9]{2}(?![0-9]))[0-9]{4,8}|[\w!@#$%^&*+/=~?.-]{6,64}?)[\"'`)\]*|>,.;:]{0,3}(?![!-~])",
     re.ASCII,
 )
 _FOLLOWS: Final = re.compile(
-    r"[ \"'`*|,:)]*+(?:(?P<word>[a-zß-ÿа-яё]+)(?=[ ,.;:!?\n])|(?P<clause>[\u3040-\ud7ff]+)(?=[^\u3040-\ud7ff])|[\n0-9])"
+    r"[ \"'`*|,:)]*+(?:(?P<word>[a-zß-ÿа-яё]+|[A-Z]{2,})(?=[ ,.;:!?\n])|(?P<clause>[\u3040-\ud7ff]+)"
+    r"(?=[^\u3040-\ud7ff])|[\n0-9])"
 )
-_BEFORE: Final = re.compile(r"\s([a-z]{2,24}) \Z")
+_PLAIN_WORD: Final = re.compile(r"(?<=\s)[a-z]{2,24}(?=[ ,])")
 _SIGNS: Final = re.compile(r"[\w!@#$%^&*+/=~?.-]+", re.ASCII)
 _VALUE_SIGNS: Final = string.ascii_letters + string.digits + "_!@#$%^&*+/=~?.-"
 _LINKS: Final = re.compile(r"[—–=←⇐⬅👈-]|<-{1,2}|->|[(（]")
@@ -185,9 +187,14 @@ def candidates(
     """Yield values in `text[start:end]` behind which an announcing word may stand, at one of the `places`, or may
     still come; `lowered` is the text in lower case, as long as the text."""
     done = start
-    speaking = (at for at, stop in places if not _is_silent(lowered[at:stop]) and _is_linked(text, at))
+    speaking = (
+        at for at, stop in places if not _is_silent(lowered[at:stop], goes_on="a" <= lowered[stop : stop + 1] <= "z")
+    )
     for place in (*speaking, *(() if is_last else (end,))):
         zone = max(done, place - _REACH_CHARS - _RUN_CHARS_MAX)
+        zone = max(zone, text.rfind("\n", zone, place) + 1)
+        for word in _PLAIN_WORD.finditer(text, zone, place):
+            zone = zone if _may_link(word.group()) else word.end()
         if _MADE.search(text, zone, place) is None:
             continue
         zone_end = _run_start(text, place) if place < end else end
@@ -214,24 +221,27 @@ def _may_lead(text: str, found: re.Match[str], end: int) -> bool:
         return True
     if (clause := follows["clause"]) is not None:
         return words.links_cjk.match(clause) is not None or words.announcing_cjk.search(clause) is not None
-    word = follows["word"]
-    if word is None or word in words.leading or words.of_codes.match(word):
-        return word is not None
-    return (family := family_at_end(word)) is not None and (family in _OF_NUMBERS or not value.isdigit())
+    if follows["word"] is None:
+        return False
+    family = family_at_end(word := follows["word"].lower())
+    return _may_link(word) and (family is None or family in _OF_NUMBERS or not value.isdigit())
 
 
 @cache
-def _is_silent(word: str) -> bool:
-    """Tell whether a word announces nothing that stands before it, and holds no other that does."""
-    return word.isascii() and word.isalpha() and word not in vocabulary().locked and family_at_end(word) is None
-
-
-def _is_linked(text: str, place: int) -> bool:
-    """Tell whether what stands before an announcing word may lead to it: nearly everything but another plain word."""
-    before, words = _BEFORE.search(text, max(0, place - _REACH_CHARS), place), vocabulary()
-    if before is None or (word := before[1]) in words.leading or words.of_codes.match(word):
+def _is_silent(word: str, *, goes_on: bool) -> bool:
+    """Tell whether a word announces nothing that stands before it, and holds no other that does; it may be a part of
+    another that `goes_on` (`sign` in `signed`)."""
+    if word.isascii() and goes_on:
         return True
-    return family_at_end(word) is not None
+    parts = re.findall(r"[a-z'-]+", word) if word.isascii() else [word]
+    return all(part not in vocabulary().locked and family_at_end(part) is None for part in parts)
+
+
+@lru_cache(_LINKS_KEPT)
+def _may_link(word: str) -> bool:
+    """Tell whether a plain word may stand between a value and the word that announces it: few may."""
+    words = vocabulary()
+    return word in words.leading or words.of_codes.match(word) is not None or family_at_end(word) is not None
 
 
 def _run_start(text: str, place: int, signs: str = PRINTABLE) -> int:
