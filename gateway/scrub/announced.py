@@ -74,7 +74,8 @@ WORD: Final = re.compile(
 ANOTHER_NAME: Final = re.compile(r"[a-z]{2,}(?:[A-Z][a-z]*)+")  # `credentialsId`: what is assigned is its value
 PHRASE: Final = re.compile(r"[a-z]{4,12}(?:-[a-z]{4,12}){2,}\b")
 NUMBER: Final = re.compile(
-    r"(?:\d{3} \d{3}|(?:[A-Z]-)?(?!(?:19|20)\d\d\b)\d{4,8}[A-F*#]?|\d\d?(?:-\d\d?){2,3})[.,;!)]{0,2}\Z"
+    r"(?:\d{3} \d{3}|(?:[A-Z]-)?(?!(?:19|20)\d\d\b)(?:\d{4,8}[A-F*#]?|\d{1,4}(?:-\d{1,4}){2,3}))"
+    r"[.,;!)]{0,2}\Z"
 )
 """A PIN or the code of a message, and no year."""
 
@@ -466,7 +467,10 @@ class AnnouncedValue(State):
             return end if is_key else None
         if lowered in words.says and self._bond < Bond.SAID:
             self._must_be_quoted = self._is_other_thing = False
-            self._bond_of_complement = self._bond if lowered in words.complements else None
+            if lowered in words.complements:
+                self._bond_of_complement, self._is_for_something = self._bond, not self._is_exchanged
+            else:
+                self._bond_of_complement = None
             self._bond = Bond.SAID
             return end
         is_other_name = (

@@ -301,6 +301,7 @@ class ValueBeforeKeyword(State):
             if family is KeywordFamily.LOGIN or lowered.removesuffix("'s") in words.locked:
                 is_of_thing = True
             elif family is not None:
+                bond = Bond.SAID if is_handed and lowered in words.numbers else bond
                 bond = None if is_aside and not _CLOSES_ASIDE.match(text, word.end(), end) else bond
                 return self._announced(text, at, word, end, family, bond, is_certain=is_certain, is_last=is_last)
             elif lowered in words.handed and not is_of_thing:

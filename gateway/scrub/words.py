@@ -256,7 +256,8 @@ def vocabulary() -> Vocabulary:
         announcing_cjk=re.compile(trie_pattern([word for word in announcing if is_cjk(word[0])])),
         vendors=frozenset(tables["vendors"]["names"].split()),
         names_login=re.compile(
-            rf"(?:{trie_pattern(around['users'])})[^\W\d_]{{0,4}}[:= ]{{1,2}}\S{{1,24}}[,;/| ]{{1,3}}\Z"
+            rf"(?:(?:{trie_pattern(around['users'])})[^\W\d_]{{0,4}}[:= ]{{1,2}}\S{{1,24}}|\w@[\w.-]{{3,40}})"
+            r"[,;/| ]{1,3}\Z"
         ),
         asks=re.compile(rf"(?<![^\W\d_])(?:{trie_pattern(around['asks'])})(?![^\W\d_])"),
         joins=backwards(around["joins"], " ", r"(?= )"),

@@ -61,6 +61,14 @@ the code is in branch feature-4821
 q=how+to+reset+the+password+on+a+phone&hl=en
 the password is too short
 the exit code is 137137
+enter 4000 characters when asked for the PIN
+the code on the old box is 2031-04-12
+call 555-0142-77 about the code
+jetzt 4 Zeilen, das alte Passwort geht
+du kannst dich mit ann.k und bob7 einloggen
+ann.k@example.org clave de sol
+the pairing of rooms 40-2-117 is open
+the password on the message box
 login failed with error code 18456
 the verification failed, status code 404404
 your zip code is 101150

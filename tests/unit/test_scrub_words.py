@@ -299,6 +299,13 @@ new PasswordAuthentication("bob", "{p}".toCharArray())
 """
 CHAT = """
 the password is {p}, no wait, {p}
+the password on the old box is {p}
+the root password got rotated to {p} today
+das neue ist jetzt {p}, das alte Passwort geht nicht mehr
+du kannst dich mit ann.k und {p} einloggen
+connecte-toi avec ann.k@example.org et {p}, merci
+la cuenta: ann.k@example.org clave {p}
+ادخل بحساب ann.k@example.org وكلمة المرور {p}
 password: {p}... sorry, {p}
 das Passwort ist {p}, nein, {p}
 пароль {p}, ой нет, {p}
@@ -335,6 +342,8 @@ password is:{p}
 """
 CODES = """
 {n} is your code
+dial 3311 and enter {n} when asked for the PIN
+me llegó el código {n}, gracias
 {n} is your Intranet verification code
 {n} is the code they texted me
 {n} is my sms code
