@@ -7,11 +7,10 @@ import re
 import string
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import Enum, StrEnum
 from functools import cache
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from gateway.scrub.rules import trie_pattern
 from gateway.scrub.view import is_cjk
@@ -58,23 +57,6 @@ _SWALLOWED_CHARS_MAX: Final = 24
 _SWALLOWED_CHARS_MIN: Final = 3  # shorter words stand at the end of random characters by chance
 _IDENTIFIER_BEFORE: Final = re.compile(r"[^\W\d]*[_-]*\Z")
 _TOKENS: Final = frozenset(["token", "tokens"])
-
-
-_COMPARED: Final = (
-    "certain_after",
-    "says",
-    "copulas",
-    "possessives",
-    "carries",
-    "complements",
-    "exchanged",
-    "types",
-    "phrases",
-    "again",
-    "corrects",
-    "handed",
-)
-"""Lists whose words are compared one by one."""
 
 
 class KeywordFamily(StrEnum):
@@ -164,124 +146,93 @@ class Announcement(NamedTuple):
     """Its sentence asks for the value or says that it comes (`what's the password`, `here is the password`)."""
 
 
-@dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """The lists of `words.toml`, ready for use."""
+    """The lists of `words.toml`, ready for use; what each is for is said there."""
 
-    announcing: Mapping[str, tuple[KeywordFamily, KeywordForm]]
-    together: Mapping[str, Mapping[str, KeywordFamily]]
-    """The first word of a phrase, and what each possible second word makes of it."""
-    options: Mapping[str, frozenset[str]]
-    """A program, and the options it takes a password with."""
-    glued_to: frozenset[str]
-    glued_names: re.Pattern[str]
-    """What may stand before those in one word; this and the next three are read backwards, from the word on."""
-    certain_before: re.Pattern[str]
-    denies_before: re.Pattern[str]
-    denies_token: re.Pattern[str]
-    denies_after: re.Pattern[str]
-    denies_after_cjk: re.Pattern[str]
-    says_cjk: re.Pattern[str]
-    certain_after: frozenset[str]
-    links_cjk: re.Pattern[str]
-    announcing_cjk: re.Pattern[str]
-    says: frozenset[str]
-    copulas: frozenset[str]
-    possessives: frozenset[str]
-    vendors: frozenset[str]
-    carries: frozenset[str]
-    complements: frozenset[str]
-    exchanged: frozenset[str]
-    again: frozenset[str]
-    corrects: frozenset[str]
-    needs_sign: frozenset[str]
-    names_login: re.Pattern[str]
-    """A user's name was said: what follows is the password, whatever the word."""
-    asks: re.Pattern[str]
-    joins: re.Pattern[str]
-    numbers: frozenset[str]
-    phrases: frozenset[str]
-    codes: frozenset[str]
-    """Those that announce nothing but what has a digit, if at all."""
-    of_codes: re.Pattern[str]
-    of_networks: re.Pattern[str]
-    no_codes: re.Pattern[str]
-    hands: re.Pattern[str]
-    """Directly before a value: it is handed over. Read backwards."""
-    handed: frozenset[str]
-    """Behind a value, the same."""
-    locked: frozenset[str]
-    leading: frozenset[str]
-    """What may stand between a value and the word behind it that announces it."""
-    types: frozenset[str]
-    value_name: re.Pattern[str]
-    stand_ins: frozenset[str]
-    facts: frozenset[str]
-    """Beside these no random value is a vendor's secret."""
-    sentence: frozenset[str]
-    things: frozenset[str]
+    def __init__(self, tables: Mapping[str, Any]) -> None:
+        around = {name: [word.replace("_", " ") for word in words.split()] for name, words in tables["around"].items()}
+        any_of = {name: f"(?:{trie_pattern(words)})" for name, words in around.items()}
+        listed = {name: frozenset(words) for name, words in around.items()}
+        listed |= {name: frozenset(words.split()) for name, words in tables["values"].items()}
+        letter = r"[^\W\d_]"
+
+        self.vendors = frozenset(tables["vendors"]["names"].split())
+        self.facts = frozenset(tables["vendors"]["facts"].split())
+        self.locked, self.sentence = listed["locked"], listed["sentence"]
+        self.stand_ins, self.things = listed["stand_ins"], listed["things"]
+        self.together = _together(tables["together"])
+        """The first word of a phrase, and what each possible second word makes of it."""
+        self.options = _options(tables["commands"])
+        """A program, and the options it takes a password with."""
+        self.announcing = _announcing(self, tables["announcing"])
+        self.announcing_cjk = re.compile(trie_pattern(word for word in self.announcing if is_cjk(word[0])))
+        self.codes = frozenset(word for word, (family, _) in self.announcing.items() if family is KeywordFamily.CODE)
+        """Those that announce nothing but what has a digit, if at all."""
+
+        # Read backwards, from the word or the value on that they stand before.
+        self.glued_to = frozenset(tables["glued"]["to"].split())
+        self.glued_names = backwards(tables["glued"]["names"].split(), after=r"(?![^\W\d])")
+        self.certain_before = backwards(around["certain_before"], "[-_. ’'`\"]{0,2}")
+        self.denies_before = backwards(around["denies_before"], "[-_. ]?")
+        self.denies_token = backwards(around["denies_token"], "[-_. ]?")
+        self.joins = backwards(around["joins"], " ", r"(?= )")
+        self.hands = backwards(around["hands"], "[ \"'`“«„]{1,3}", r"(?![^\W_])")
+
+        # Sought in the sentence before a word or behind it.
+        self.names_login = re.compile(
+            rf"(?:{any_of['users']}{letter}{{0,4}}[:= ]{{1,2}}\S{{1,24}}|\w@[\w.-]{{3,40}})[,;/| ]{{1,3}}\Z"
+        )
+        self.asks = re.compile(rf"(?<!{letter}){any_of['asks']}(?!{letter})")
+        self.of_codes = re.compile(rf"(?<!{letter}){any_of['of_codes']}")
+        self.of_networks = re.compile(rf"(?<!{letter}){any_of['of_networks']}(?!{letter})")
+        self.no_codes = re.compile(any_of["no_codes"])
+        self.denies_after = re.compile(f"[._-]?(?:{'|'.join(around['denies_after'])})", re.IGNORECASE)
+        self.denies_after_cjk = re.compile(any_of["denies_after_cjk"])
+        self.says_cjk = re.compile(rf"{any_of['says_cjk']}\Z")
+        self.links_cjk = re.compile(any_of["links_cjk"])
+        quotes = r"\\{0,7}[\"']{0,2}"
+        self.value_name = re.compile(rf"[,;]?{quotes}{any_of['value_names']}{quotes}(?=[:=]|\Z)", re.IGNORECASE)
+
+        # Compared one by one.
+        self.again, self.corrects = listed["again"], listed["corrects"]
+        self.carries, self.says, self.types = listed["carries"], listed["says"], listed["types"]
+        self.certain_after, self.needs_sign = listed["certain_after"], listed["needs_sign"]
+        self.complements, self.exchanged = listed["complements"], listed["exchanged"]
+        self.copulas, self.possessives, self.handed = listed["copulas"], listed["possessives"], listed["handed"]
+        self.numbers, self.phrases = listed["numbers"], listed["phrases"]
+        self.leading = self.copulas.union(
+            self.handed,
+            self.possessives,
+            listed["links"],
+            self.complements,
+            listed["certain_before"],
+            self.locked,
+            self.together,
+            self.vendors,
+        )
+        """What may stand between a value and the word behind it that announces it."""
 
 
 @cache
 def vocabulary() -> Vocabulary:
     """Return the words as shipped. Read once, at the first text."""
-    tables = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
-    together = _together(tables["together"])
-    options = _options(tables["commands"])
-    locked = tables["values"].pop("locked").split()
-    announcing = dict.fromkeys(locked, (KeywordFamily.LOCKED, KeywordForm.WHOLE))
-    announcing |= dict.fromkeys(tables["vendors"]["names"].split(), (KeywordFamily.VENDOR, KeywordForm.WHOLE))
-    announcing |= dict.fromkeys(together, (KeywordFamily.PHRASE, KeywordForm.WHOLE))
-    announcing |= dict.fromkeys(options, (KeywordFamily.COMMAND, KeywordForm.WHOLE))
-    announcing |= {
-        word: (KeywordFamily(family), KeywordForm(place))
-        for family, places in tables["announcing"].items()
-        for place, words in places.items()
-        for word in words.split()
+    return Vocabulary(tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8")))
+
+
+def _announcing(
+    words: Vocabulary, families: Mapping[str, Mapping[str, str]]
+) -> Mapping[str, tuple[KeywordFamily, KeywordForm]]:
+    """Return all words that announce, and how: those with a list of their own announce nothing else than it says."""
+    announcing = dict.fromkeys(words.locked, (KeywordFamily.LOCKED, KeywordForm.WHOLE))
+    announcing |= dict.fromkeys(words.vendors, (KeywordFamily.VENDOR, KeywordForm.WHOLE))
+    announcing |= dict.fromkeys(words.together, (KeywordFamily.PHRASE, KeywordForm.WHOLE))
+    announcing |= dict.fromkeys(words.options, (KeywordFamily.COMMAND, KeywordForm.WHOLE))
+    return announcing | {
+        word: (KeywordFamily(family), KeywordForm(form))
+        for family, forms in families.items()
+        for form, listed in forms.items()
+        for word in listed.split()
     }
-    around = {name: [word.replace("_", " ") for word in words.split()] for name, words in tables["around"].items()}
-    return Vocabulary(
-        announcing=announcing,
-        together=together,
-        options=options,
-        glued_to=frozenset(tables["glued"]["to"].split()),
-        glued_names=backwards(tables["glued"]["names"].split(), after=r"(?![^\W\d])"),
-        certain_before=backwards(around["certain_before"], "[-_. ’'`\"]{0,2}"),
-        denies_before=backwards(around["denies_before"], "[-_. ]?"),
-        denies_token=backwards(around["denies_token"], "[-_. ]?"),
-        denies_after=re.compile(f"[._-]?(?:{'|'.join(around['denies_after'])})", re.IGNORECASE),
-        denies_after_cjk=re.compile(trie_pattern(around["denies_after_cjk"])),
-        says_cjk=re.compile(f"(?:{trie_pattern(around['says_cjk'])})\\Z"),
-        links_cjk=re.compile(trie_pattern(around["links_cjk"])),
-        announcing_cjk=re.compile(trie_pattern([word for word in announcing if is_cjk(word[0])])),
-        vendors=frozenset(tables["vendors"]["names"].split()),
-        names_login=re.compile(
-            rf"(?:(?:{trie_pattern(around['users'])})[^\W\d_]{{0,4}}[:= ]{{1,2}}\S{{1,24}}|\w@[\w.-]{{3,40}})"
-            r"[,;/| ]{1,3}\Z"
-        ),
-        asks=re.compile(rf"(?<![^\W\d_])(?:{trie_pattern(around['asks'])})(?![^\W\d_])"),
-        joins=backwards(around["joins"], " ", r"(?= )"),
-        codes=frozenset(word for word, (family, _) in announcing.items() if family is KeywordFamily.CODE),
-        of_codes=re.compile(rf"(?<![^\W\d_])(?:{trie_pattern(around['of_codes'])})"),
-        of_networks=re.compile(rf"(?<![^\W\d_])(?:{trie_pattern(around['of_networks'])})(?![^\W\d_])"),
-        no_codes=re.compile(trie_pattern(around["no_codes"])),
-        hands=backwards(around["hands"], "[ \"'`“«„]{1,3}", r"(?![^\W_])"),
-        locked=frozenset(locked),
-        leading=frozenset(
-            word
-            for name in ("copulas", "handed", "possessives", "links", "complements", "certain_before")
-            for word in around[name]
-        ).union(locked, together, tables["vendors"]["names"].split()),
-        value_name=re.compile(
-            rf"[,;]?\\{{0,7}}[\"']{{0,2}}(?:{trie_pattern(around['value_names'])})\\{{0,7}}[\"']{{0,2}}(?=[:=]|\Z)",
-            re.IGNORECASE,
-        ),
-        facts=frozenset(tables["vendors"]["facts"].split()),
-        needs_sign=frozenset(around["needs_sign"]),
-        numbers=frozenset(around["numbers"]),
-        **{name: frozenset(around[name]) for name in _COMPARED},
-        **{name: frozenset(words.split()) for name, words in tables["values"].items()},
-    )
 
 
 def backwards(words: Iterable[str], before: str = "", after: str = "") -> re.Pattern[str]:
