@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from gateway.contracts.messages import CleanText, Finding, RemovedSecrets, portion
 from gateway.scrub.announced import AnnouncedValue
@@ -69,10 +69,22 @@ class Overrun(Exception):
     """The time budget of one call is spent."""
 
 
-def _rule_in(inner: Callable[[], Machine], encoded: str) -> str | None:
+class Terms(NamedTuple):
+    """What a text is scrubbed with; see `Scrubber`."""
+
+    known: KnownValues
+    placeholders: Placeholders
+    own: OwnRules | None
+    budget_s: float
+    spent_s: Callable[[], float]
+    met: MetInChat | None = None
+    hides_examples: bool = False
+
+
+def _rule_in(terms: Terms, encoded: str) -> str | None:
     """Return the rule of the first secret in a text that was encoded; encodings inside it are not undone. The machine
     that met it is not known here, nor to any other of its parts: they would keep each other."""
-    machine = inner()
+    machine = Machine(terms._replace(met=None, hides_examples=False), is_inner=True)
     machine.feed(encoded, is_last=True)
     return machine.findings[0].rule if machine.findings else None
 
@@ -80,35 +92,19 @@ def _rule_in(inner: Callable[[], Machine], encoded: str) -> str | None:
 class Machine:
     """Feed it a text in any pieces; what comes out, joined, is the scrubbed text."""
 
-    def __init__(
-        self,
-        known: KnownValues,
-        placeholders: Placeholders,
-        *,
-        budget_s: float,
-        spent_s: Callable[[], float],
-        met: MetInChat | None = None,
-        own: OwnRules | None = None,
-        hides_examples: bool = False,
-        is_inner: bool = False,
-    ) -> None:
+    def __init__(self, terms: Terms, *, is_inner: bool = False) -> None:
         self.findings: list[Finding] = []
-        inner = partial(Machine, known, placeholders, budget_s=budget_s, spent_s=spent_s, own=own, is_inner=True)
-        secret_in = None if is_inner else partial(_rule_in, inner)
-        self._lookahead = LookaheadScanner(known, secret_in, hides_examples=hides_examples)
-        self._known = known
-        self._placeholders = placeholders
-        self._budget_s = budget_s
-        self._spent_s = spent_s
+        secret_in = None if is_inner else partial(_rule_in, terms)
+        self._terms = terms
+        self._lookahead = LookaheadScanner(terms.known, secret_in, hides_examples=terms.hides_examples)
         self._is_inner = is_inner
         self._view = View()
-        self._met = met
         self._values: FoundValues | None = None
         self._ahead: Lookahead | None = None
         self._shown = ""
         self._shown_at = -1
         self._wrapped = WrappedTokens(secret_in)
-        self._own = OwnRuleReader(own) if own is not None else None
+        self._own = OwnRuleReader(terms.own) if terms.own is not None else None
         self._ruled: list[SecretSpan] = []
         self._lowered = ""
         self._out: list[str] = []
@@ -128,11 +124,13 @@ class Machine:
         """Take a piece of the text; returns what can be said for certain by now.
 
         Raises `Overrun` when the time budget is spent; the machine is of no use afterwards."""
-        is_clocked = len(self._view.text) + len(chunk) > _UNCLOCKED_CHARS_MAX or self._budget_s < 0
-        deadline_s = self._spent_s() + self._budget_s * (1 + len(chunk) / _BUDGET_CHARS) if is_clocked else 0.0
+        is_clocked = len(self._view.text) + len(chunk) > _UNCLOCKED_CHARS_MAX or self._terms.budget_s < 0
+        deadline_s = (
+            self._terms.spent_s() + self._terms.budget_s * (1 + len(chunk) / _BUDGET_CHARS) if is_clocked else 0.0
+        )
         self._view.append(chunk, is_last=is_last)
         while (end := self._next_border(is_last=is_last)) > self._closed:
-            if is_clocked and self._spent_s() > deadline_s:
+            if is_clocked and self._terms.spent_s() > deadline_s:
                 raise Overrun
             self._advance(end, is_last=False)
             self._closed = end
@@ -141,7 +139,7 @@ class Machine:
             self._give(self._view.raw_length)
         else:
             self._forget()
-        if is_clocked and self._spent_s() > deadline_s:
+        if is_clocked and self._terms.spent_s() > deadline_s:
             raise Overrun
         clean = "".join(self._out)
         self._out.clear()
@@ -171,14 +169,14 @@ class Machine:
         end = border
         run = ListedRun()
         begun = min(
-            self._known.reaches_over(text, self._closed, end, border),
+            self._terms.known.reaches_over(text, self._closed, end, border),
             self._settle(text, end, is_last=False),
             self._open_words(text, end, run),
         )
         while begun < end:
             end = min(begun, closed_until(text, self._closed, begun + 1))
             begun = min(
-                self._known.reaches_over(text, self._closed, end, border),
+                self._terms.known.reaches_over(text, self._closed, end, border),
                 self._wrapped.reaches_over(end),
                 end if self._own is None else self._own.reaches_over(end),
                 self._open_words(text, end, run),
@@ -256,9 +254,9 @@ class Machine:
         ahead = self._lookahead.over(text, self._lower(), start, end, self._wrapped.spans, is_last=is_last)
         if self._values is not None:
             self._lookahead.put(ahead, self._values.spans(text, start, end), text, start, end)
-        if self._met is not None:
+        if self._terms.met is not None:
             edges = [start, *(edge for span in reversed(ahead.spans) for edge in span[:2]), end]
-            self._lookahead.put(ahead, self._met.spans(text, edges), text, start, end)
+            self._lookahead.put(ahead, self._terms.met.spans(text, edges), text, start, end)
         if is_seen and self._ahead is not None:
             ahead.spans.extend(self._ahead.spans)
             ahead.openings.extend(self._ahead.openings)
@@ -401,7 +399,7 @@ class Machine:
             return
         start, end = self._view.raw_start(span.start), self._view.raw_end(span.end)
         self._give(start)
-        stand_in = self._placeholders.stand_in(span.rule, text[span.start : span.end])
+        stand_in = self._terms.placeholders.stand_in(span.rule, text[span.start : span.end])
         self._out.append(stand_in)
         self.findings.append(Finding(span.rule, start, end))
         self._given_raw = end
@@ -421,8 +419,8 @@ class Machine:
         added = self._values.add(value, span.rule)
         if added is not None and self._ahead is not None:
             self._lookahead.put(self._ahead, added.spans(text, span.end, self._limit), text, span.end, self._limit)
-        if added is not None and self._met is not None:
-            self._met.add(value, span.rule)
+        if added is not None and self._terms.met is not None:
+            self._terms.met.add(value, span.rule)
 
     def _drop_rest_of_cut_secret(self, text: str, end: int) -> None:
         """Drop the rest of a secret that a forced border cut: it goes on in the next piece, and so does its removal."""
@@ -491,30 +489,27 @@ class Scrubber:
         spent_s: Callable[[], float] = time.thread_time,
     ) -> None:
         key = placeholder_key or secrets.token_bytes(_KEY_BYTES)
-        self._known = KnownValues(known_values)
-        self._placeholders = Placeholders(key)
+        self._terms = Terms(KnownValues(known_values), Placeholders(key), own, budget_s, spent_s)
         self.met_by_chat = MetSecrets(key, time.monotonic)
-        self._met: MetInChat | None = None
-        self._own = own
-        self._hides_examples = False
-        self._budget_s = budget_s
-        self._spent_s = spent_s
 
     def for_chat(self, chat: str) -> Scrubber:
         """Return this scrubber with the placeholders of one chat (a session key's text), where it meets again what
         it found before. One HMAC at first, then none: rules and known values are shared."""
-        narrowed = copy.copy(self)
-        narrowed._placeholders = self._placeholders.of(chat)
-        narrowed._met = self.met_by_chat.of(chat)
-        narrowed._own = self._own.within(chat) if self._own is not None else None
-        return narrowed
+        return self._with(
+            placeholders=self._terms.placeholders.of(chat),
+            met=self.met_by_chat.of(chat),
+            own=self._terms.own.within(chat) if self._terms.own is not None else None,
+        )
 
     def for_person(self) -> Scrubber:
         """Return this scrubber for what a person sends: the keys of documentation go as well, so that who pastes one
         to try sees it work. Elsewhere they stay readable."""
-        narrowed = copy.copy(self)
-        narrowed._hides_examples = True
-        return narrowed
+        return self._with(hides_examples=True)
+
+    def _with(self, **terms: Any) -> Scrubber:
+        changed = copy.copy(self)
+        changed._terms = self._terms._replace(**terms)
+        return changed
 
     def scrub(self, text: str) -> CleanText:
         """Return the text with a placeholder for each secret. Never raises; a failure replaces the whole text."""
@@ -528,8 +523,7 @@ class Scrubber:
         """Return the secrets of `text` by the placeholders that `scrub` puts in their place: for the vault, and for
         nobody else. Empty when something goes wrong."""
         made: dict[str, str] = {}
-        noting = copy.copy(self)
-        noting._placeholders = self._placeholders.noting(made)
+        noting = self._with(placeholders=self._terms.placeholders.noting(made))
         return made if WHOLE_TEXT not in noting.scrub(text) else {}
 
     def examine(self, text: str) -> Scrubbed:
@@ -549,15 +543,7 @@ class Scrubber:
 
     def machine(self) -> Machine:
         """Make a machine for one text."""
-        return Machine(
-            self._known,
-            self._placeholders,
-            budget_s=self._budget_s,
-            spent_s=self._spent_s,
-            met=self._met,
-            own=self._own,
-            hides_examples=self._hides_examples,
-        )
+        return Machine(self._terms)
 
 
 class StreamScrubber:

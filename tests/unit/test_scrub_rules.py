@@ -9,10 +9,9 @@ import string
 
 import pytest
 
-from gateway.scrub import findings, scrub
-from gateway.scrub.known import PLACEHOLDER, KnownValues, Placeholders
+from gateway.scrub import Scrubber, findings, scrub
+from gateway.scrub.known import PLACEHOLDER
 from gateway.scrub.rules import SecretRule, rule_book
-from gateway.scrub.scrubber import Machine
 from gateway.scrub.words import KeywordFamily, vocabulary
 from tests.scrubbing import draw
 from tests.scrubbing.rows import counter_examples_of, examples_of
@@ -90,7 +89,7 @@ def test_no_input_makes_a_rule_work_more_than_its_length(rule: SecretRule) -> No
     for anchor in rule.anchors[:1]:
         for piece in (anchor, f" {anchor}", f"-{anchor}{noise}", f"{noise}{anchor}"):
             text = (piece * (HOSTILE_CHARS // len(piece) + 1))[:HOSTILE_CHARS]
-            machine = Machine(KnownValues(), Placeholders(b"k"), budget_s=60.0, spent_s=lambda: 0.0)
+            machine = Scrubber(budget_s=60.0, spent_s=lambda: 0.0).machine()
             assert attempts_of(machine, text) <= ATTEMPTS_PER_CHAR_MAX * HOSTILE_CHARS, piece
 
 
