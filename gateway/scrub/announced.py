@@ -505,12 +505,10 @@ class AnnouncedValue(State):
             self._bond, self._is_for_something = Bond.LOOSE, not self._is_exchanged
         elif lowered in words.numbers:
             self._needs_sign = False
-        elif lowered not in words.carries and lowered not in words.locked:
-            if self._bond_of_complement is None:
+        elif lowered not in words.carries or lowered in words.locked:
+            if self._bond_of_complement is None and lowered not in words.locked:
                 self._bond = Bond.LOOSE
                 self._is_other_thing |= self._needs_sign and lowered in words.sentence
-            self._pass_complement(end)
-        elif lowered in words.locked:
             self._pass_complement(end)
         return end if self._fillers <= _FILLERS_MAX else None
 
@@ -535,9 +533,9 @@ class AnnouncedValue(State):
             quoted = self._quoted(text, at, end, is_last=is_last)
             if quoted is not None:
                 return quoted
-        if not (self._quote or is_last) and OPEN_MEASURE.match(text, at, end):
+        elif not is_last and OPEN_MEASURE.match(text, at, end):
             return StepResult(at, waits=True)
-        if not self._quote and NO_VALUE.match(text, at, end):
+        elif NO_VALUE.match(text, at, end):
             return StepResult(at, is_over=True)
         if (name := NEXT_NAME.match(text, at, end)) and is_announcing(name.group().lower()):
             return StepResult(at, is_over=True)
@@ -572,10 +570,9 @@ class AnnouncedValue(State):
             stop = whole
         elif self._needs_end_tag and not self._is_below and not is_section:
             return StepResult(at, is_over=True)
-        is_quoted = bool(self._quote) or (self._word.is_constant and is_assigned)
-        if not self._is_cut(text[at : min(stop, at + _JUDGED_CHARS)], is_quoted=is_quoted):
+        if not self._is_secret(text[at : min(stop, at + _JUDGED_CHARS)]):
             stop = self._before_next(text, at, stop)
-            if stop == at or not self._is_cut(text[at : min(stop, at + _JUDGED_CHARS)], is_quoted=is_quoted):
+            if stop == at or not self._is_secret(text[at : min(stop, at + _JUDGED_CHARS)]):
                 return StepResult(at, is_over=True)
         is_row = self._is_below and text[at:stop].count(",") > 1
         is_count = self._bond is Bond.ADJACENT and text[at:stop].isdigit() and text[self._begun_at - 1] in _OF_MANY
@@ -610,10 +607,9 @@ class AnnouncedValue(State):
         stop = without_followers(text, at, behind.start(), is_personal=False, is_assigned=True)
         return stop if behind.group().endswith("/") or is_random(text[at:stop]) else at
 
-    def _is_cut(self, value: str, *, is_quoted: bool) -> bool:
-        return not (not self._quote and is_reference(value)) and self._is_secret(value, is_quoted=is_quoted)
-
-    def _is_secret(self, value: str, *, is_quoted: bool) -> bool:
+    def _is_secret(self, value: str) -> bool:
+        if not self._quote and is_reference(value):
+            return False
         is_somebodys = self._is_named and self._family is KeywordFamily.VAGUE and len(value) >= _NAMED_KEY_CHARS_MIN
         family = KeywordFamily.KEY if is_somebodys else self._family
         words = vocabulary()
@@ -623,11 +619,12 @@ class AnnouncedValue(State):
         )
         if is_number and self._family is KeywordFamily.PERSONAL and self._bond >= Bond.ADJACENT:
             return True
-        if self._word.word in vocabulary().phrases and self._bond is Bond.SAID and PHRASE.fullmatch(value):
+        if self._word.word in words.phrases and self._bond is Bond.SAID and PHRASE.fullmatch(value):
             return is_pass_phrase(value.replace("-", " "))
-        if self._word.word in vocabulary().codes and not any(map(str.isdigit, value)):
+        if self._word.word in words.codes and not any(map(str.isdigit, value)):
             return False
-        is_constant = self._word.is_constant and self._bond == Bond.ASSIGNED and not self._rest_read
+        is_set = self._word.is_constant and self._bond is Bond.ASSIGNED
+        is_quoted, is_constant = bool(self._quote) or is_set, is_set and not self._rest_read
         return is_secret(value, family, self._bond, is_quoted=is_quoted, is_constant=is_constant)
 
     def _quoted(self, text: str, at: int, end: int, *, is_last: bool) -> StepResult | int | None:
@@ -654,7 +651,7 @@ class AnnouncedValue(State):
         elif any(map(str.isspace, value)):
             is_cut = self._family is KeywordFamily.PERSONAL and is_pass_phrase(value)
         else:
-            is_cut = self._is_secret(value, is_quoted=True)
+            is_cut = self._is_secret(value)
         if self._in_list:
             self._list_quote = self._quote
         if is_cut and not self._repeats_its_name(text, at, stop):

@@ -34,7 +34,6 @@ _EXPRESSION: Final = re.compile(
     r"|params|opts|options|conf)\."
 )
 _NO_CALL: Final = re.compile(r"\([^()]*\)\w")  # what goes on behind its brackets is not called
-_FILE: Final = re.compile(r"(?:[\w.-]{1,40}/)+[\w-]{1,60}\.[a-z]{1,4}|\w{2,40}(?:\\[\w.-]{1,40}){2,}", re.ASCII)
 _SCRIPT: Final = re.compile(r"\A(?:null|true|false|undefined);|[)}\]][{(;,)}\]]|=>|&&|[=!]==|\|\||\(\)|`:|\){")
 _PRINTED: Final = re.compile(r"%[\d.*$]*l*[sdufxi]")
 _CALL: Final = re.compile(
@@ -47,32 +46,14 @@ _NUMBERED_MEMBER: Final = re.compile(
 )
 """No member is called so: `berlin.2302`, `h4rb0r.88`, `berlin.harbor88`."""
 
-_HASH: Final = re.compile(
-    r"(?-i:[A-Z]{2})[0-9a-f]{32}\Z|pk_(?:live|test)_|(?-i:Ag[A-D])[A-Za-z0-9+/]{90}|MII(?![A-Za-z0-9+/]{3}IBA|CX|BO|BV)[A-Za-z0-9+/]{20}|sha-?\d+[:-]|s-1-\d|arn:aws|md5:|\$\d?[a-z]{1,8}\d?[a-z]?\$(?=\S{16})|\{[A-Z0-9]+\}|pbkdf2|\$?argon2|bcrypt"
-    r"|scrypt|scram-sha|\d{4}-\d\d-\d\dT\d\d:\d\d|vault:v\d|\$ansible_vault;|enc\(|U2FsdGVkX1",
-    re.IGNORECASE,
-)
-"""Certificates, hashes, what is public or encrypted already (Sealed Secrets), and the times of logs."""
-
-_ALGORITHM: Final = re.compile(
-    r"(?:aes(?:wrap)?|3?des(?:3|-ede3?)?|rsa|ecdsa|ed25519|camellia|aria|sm[234]|x?chacha20|x?salsa20|blowfish|twofish|rc[245]|hmac"
-    r"|pbes[12]|pbewith\w*|[ehpr]s(?:256|384|512)|(?:sha\d*|md5|b2|ck)sum|b(?:ase)?(?:32|64)(?:enc|dec|encode|decode)?|gpio_?\d{1,2})"
-    r"(?:[-_/+](?:gcm|cbc|ecb|ctr|ccm|cfb|ofb|xts|siv|kw|poly1305|a?\d{2,4}(?:kw|gcm\w*)?|hs\d+|sha\d*|oaep\w*|pkcs\w*|(?:no)?padding"
-    r"|with\w*|sha-?\d+\w*|\d+and\w*))*",
-    re.IGNORECASE,
-)
-"""`AES-256-GCM`, `RSA/ECB/OAEPWithSHA-256AndMGF1Padding`"""
-
 MASKED: Final = re.compile(r"[*•xX.…_#?-]{3,}\Z|.{0,4}[*•]{3,}|<?\[?(?:redacted|removed|hidden)", re.IGNORECASE)
 _REGEX: Final = re.compile(r"\(\?[=!:<]|\[\^?[aA0]-[zZ9]|\{\d+,\d*\}[$/\"']|A-Z\d?0-9|A-Za-z")
 """A pattern that passwords must match."""
 
-_INTERPOLATED: Final = ("${", "$env:", "{", "<", "%(", "$(", "#{", "!Sub", "!Ref", "!GetAtt", "!vault", "!secret")
 _STANDS_IN: Final = re.compile(
     r"your(?=[-_ ])|your(?:api|pass|key|token|secret)|placeholder|example|changeme|change[-_]me|xxxx|\*\*\*|\.\.\."
     r"|(?:replace|insert)[-_]|[-_]here\b|required\||(?:\A|[=:])%[\d$.]*l*[sdrxuif](?:[%:,/]|\Z)|\{\}"
 )
-_SHOUTED_NAME: Final = re.compile(r"[A-Z]{2,}(?:_[A-Z0-9]+)+|\$\$?[A-Z][A-Z_]{2,}(?:\$\$)?", re.ASCII)
 _DATE: Final = re.compile(
     r"\d{1,4}[-/.:]\d{1,2}(?:[-/.:]\d{1,4})?(?:T[\d:.Z+-]+)?|\d+(?:\.\d+)*%?|v?\d+(?:\.\d+)+|\d+[a-zA-Z]{1,3}", re.ASCII
 )
@@ -86,11 +67,6 @@ _TYPESETTING: Final = re.compile(r"\\?\*\([A-Z][a-z]|\\(?:f[A-Z0-9]|[&e\\-]|\([\
 """What manual pages are written with: no part of a value."""
 
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
-_FINGERPRINT: Final = re.compile(r"(?:\w{2,12}:)?(?:[0-9A-Fa-f]{2}:){7,63}[0-9A-Fa-f]{2}")
-_NUMBERED_THING: Final = re.compile(r"(?!SK)[A-Z]{2}[0-9a-f]{32}")  # what Twilio calls a message, a call, an account
-_ACCOUNT: Final = re.compile(r"(?:telegram|discord|slack|api):[\w/-]{1,40}", re.ASCII)
-"""A person or a place, as Trivet names them."""
-
 _NIL_CHARS: Final = 2  # a UUID of one digit and its dashes is nobody's
 _REFERRING: Final = "@:$%‹›"  # around a name these make a reference to something (`:password`)
 _DIGEST: Final = re.compile(
@@ -175,9 +151,9 @@ def is_secret(value: str, family: KeywordFamily, bond: Bond, *, is_quoted: bool,
         return _is_personal(value, bond, is_quoted=is_quoted)
     if family is KeywordFamily.KEY and bond is Bond.ASSIGNED and _COUNT.fullmatch(value):
         return len(value) in _NUMBER_CHARS and not is_counted(value)
-    if family is KeywordFamily.VAGUE and _DIGEST.fullmatch(value):
-        return False
-    if family is KeywordFamily.VAGUE and (_UUID.fullmatch(value) or (bond < Bond.SAID and _HEX.fullmatch(value))):
+    if family is KeywordFamily.VAGUE and (
+        _DIGEST.fullmatch(value) or _UUID.fullmatch(value) or (bond < Bond.SAID and _HEX.fullmatch(value))
+    ):
         return False
     if family is KeywordFamily.SCHEME and bond >= Bond.SAID and len(value) >= CREDENTIAL_CHARS_MIN:
         return True
@@ -224,20 +200,16 @@ def _is_put_together(value: str) -> bool:
 
 
 def _is_stand_in(value: str, *, is_quoted: bool) -> bool:
-    lowered = value.lower()
-    if lowered.strip(_REFERRING) in vocabulary().stand_ins or MASKED.match(value) or _HASH.match(value):
+    lowered, words = value.lower(), vocabulary()
+    if lowered.strip(_REFERRING) in words.stand_ins or MASKED.match(value) or words.no_secret.match(value):
         return True
-    if _ALGORITHM.fullmatch(value) or _NUMBERED_THING.fullmatch(value) or _STANDS_IN.search(lowered):
+    if _STANDS_IN.search(lowered):
         return True
     if lowered.replace("-", "").replace("_", "").isalpha() and any(map(is_announcing, re.split("[-_.]", lowered))):
         return True
     if value.isalnum():
         return False
-    if (_UUID.fullmatch(value) and len(set(value)) <= _NIL_CHARS) or _FINGERPRINT.fullmatch(value) or "${" in value:
-        return True
-    if value.startswith(_INTERPOLATED) or _REGEX.search(value):
-        return True
-    if _FILE.fullmatch(value) or _SHOUTED_NAME.fullmatch(value) or _ACCOUNT.fullmatch(value):
+    if (_UUID.fullmatch(value) and len(set(value)) <= _NIL_CHARS) or "${" in value or _REGEX.search(value):
         return True
     return not is_quoted and _is_expression(value)
 
@@ -287,7 +259,7 @@ def _is_personal(value: str, bond: Bond, *, is_quoted: bool) -> bool:
         return is_quoted or any(char.isdigit() for char in value) or not (_SPELLED.fullmatch(value) and is_wordy(value))
     if not _has_mark(value):
         return bool(_PHRASE.fullmatch(value)) and value.count("-") >= 3
-    return _has_substance(value)
+    return sum(map(str.isalpha, value)) >= 2  # else a number with a sign, a version or an ordinal (`#12`, `3.5`)
 
 
 def _has_mark(value: str) -> bool:
@@ -307,13 +279,6 @@ def _is_plain_word_secret(value: str, bond: Bond, *, is_quoted: bool) -> bool:
 def _is_regular(word: str) -> bool:
     """Tell whether a word is written in one case, capitalised, or in camel case."""
     return word.islower() or word.isupper() or word.istitle() or _is_name(word)
-
-
-def _has_substance(value: str) -> bool:
-    """Tell whether the value is more than a number with a sign, a version or an ordinal (`2nd`, `#12`, `3.5`)."""
-    return sum(1 for char in value if char.isalpha()) >= 2 and any(
-        char.isdigit() or not char.isalnum() for char in value
-    )
 
 
 def _classes(value: str) -> int:

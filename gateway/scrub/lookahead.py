@@ -281,19 +281,20 @@ class Lookahead(NamedTuple):
 
     def add(self, others: Sequence[SecretSpan]) -> None:
         """Put more secrets between those that are known, apart from the ones that overlap them."""
-        known: list[SecretSpan] = []
-        last = max((span.end for span in others), default=0)
-        while self.spans and self.spans[-1].start < last:
-            known.append(self.spans.pop())
-        self.spans.extend(sorted((*known, *_apart(known, others)), reverse=True))
+        near = self._before_end_of(others)
+        self.spans.extend(sorted((*near, *_apart(near, others)), reverse=True))
 
     def cover(self, others: Sequence[SecretSpan]) -> None:
         """Put in more secrets; one that overlaps what is known becomes one with it."""
-        near = list(others)
-        last = max((span.end for span in near), default=0)
+        self.spans.extend(reversed(united((*others, *self._before_end_of(others)))))
+
+    def _before_end_of(self, others: Sequence[SecretSpan]) -> list[SecretSpan]:
+        """Take out the secrets that begin before the last of the others ends."""
+        last = max((span.end for span in others), default=0)
+        near: list[SecretSpan] = []
         while self.spans and self.spans[-1].start < last:
             near.append(self.spans.pop())
-        self.spans.extend(reversed(united(near)))
+        return near
 
     def pass_by(self, at: int) -> None:
         """Drop what begins before `at`."""

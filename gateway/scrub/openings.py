@@ -97,7 +97,6 @@ class LoginPair(State):
     _PAIR: Final = re.compile(r"(?P<name>[A-Za-z][a-z.@_-]{0,39}\d{0,4})[:/](?!/)(?P<value>\S{6,64})")
     _SEPARATES: Final = re.compile(r"/{1,2}\Z|[|:]\Z|(?P<word>and|и|und|y|et|e)\Z")
     _NAME: Final = re.compile(r"[\w.@+-]{1,40}(?P<separator>[:,]?)\Z")
-    _TRAILING: Final = re.compile(r"[.,;:)\]}>*|?`\"']+\Z")
     _ENDS: Final = re.compile(r"\n|\\{0,3}\"[,}\]]")
     _WORDS_MAX: Final = 4
 
@@ -167,10 +166,8 @@ class LoginPair(State):
         return name.end()
 
     def _value(self, text: str, at: int, stop: int) -> StepResult:
-        while at < stop and text[at] in "\"'`*|(":
-            at += 1
-        while trailing := self._TRAILING.search(text, at, stop):
-            stop = trailing.start()
+        at = stop - len(text[at:stop].lstrip("\"'`*|("))
+        stop = at + len(text[at:stop].rstrip(".,;:)]}>*|?`\"'"))
         is_whole = placeholder_in(text, at, stop) is None
         if is_whole and is_secret(text[at:stop], KeywordFamily.PERSONAL, Bond.SAID, is_quoted=False):
             cut = SecretSpan(at, stop, KeywordFamily.PERSONAL.rule)

@@ -166,21 +166,19 @@ class Machine:
 
     def _before_open_value(self, text: str, border: int, *, is_full: bool) -> int:
         """Return the beginning of the unit in which a token or a known value begins that may go on after `border`."""
-        end = border
+        end, begun = border, self._settle(text, border, is_last=False)
         run = ListedRun()
-        begun = min(
-            self._terms.known.reaches_over(text, self._closed, end, border),
-            self._settle(text, end, is_last=False),
-            self._open_words(text, end, run),
-        )
-        while begun < end:
-            end = min(begun, closed_until(text, self._closed, begun + 1))
+        while True:
             begun = min(
+                begun,
                 self._terms.known.reaches_over(text, self._closed, end, border),
                 self._wrapped.reaches_over(end),
                 end if self._own is None else self._own.reaches_over(end),
                 self._open_words(text, end, run),
             )
+            if begun >= end:
+                break
+            end = min(begun, closed_until(text, self._closed, begun + 1))
         if end == self._closed and is_full:
             self._settle(text, border, is_last=True)
             return border
@@ -190,10 +188,9 @@ class Machine:
 
     def _settle(self, text: str, border: int, *, is_last: bool) -> int:
         """Decide on all lines of the closed text up to `border`; returns up to where that was possible."""
-        at, own = self._wrapped.settle(text, self._closed, border, is_last=is_last), self._own
-        if own is not None:
-            settled = own.settle(text, self._lower(), self._closed, border, is_last=is_last)
-            at = min(at, settled, own.reaches_over(border))
+        at = self._wrapped.settle(text, self._closed, border, is_last=is_last)
+        if self._own is not None:
+            at = min(at, self._own.settle(text, self._lower(), self._closed, border, is_last=is_last))
         return at
 
     def _open_words(self, text: str, border: int, run: ListedRun) -> int:

@@ -303,7 +303,8 @@ class ValueBeforeKeyword(State):
             elif family is not None:
                 bond = Bond.SAID if is_handed and lowered in words.numbers else bond
                 bond = None if is_aside and not _CLOSES_ASIDE.match(text, word.end(), end) else bond
-                return self._announced(text, at, word, end, family, bond, is_certain=is_certain, is_last=is_last)
+                family = KeywordFamily.KEY if is_certain and family is KeywordFamily.VAGUE else family
+                return self._announced(text, at, word.end(), end, family, bond, is_last=is_last)
             elif lowered in words.handed and not is_of_thing:
                 is_handed, bond = True, Bond.SAID if lowered in words.copulas else bond or Bond.LOOSE
             elif lowered in words.copulas:
@@ -335,20 +336,11 @@ class ValueBeforeKeyword(State):
         return text[self._start : self._end]
 
     def _announced(
-        self,
-        text: str,
-        at: int,
-        word: re.Match[str],
-        end: int,
-        family: KeywordFamily,
-        bond: Bond | None,
-        *,
-        is_certain: bool,
-        is_last: bool,
+        self, text: str, at: int, stop: int, end: int, family: KeywordFamily, bond: Bond | None, *, is_last: bool
     ) -> StepResult:
-        """Judge the value before an announcing word; what follows that may still say that it is another thing
-        (`password manager`), or what a code is for."""
-        words, stop = vocabulary(), word.end()
+        """Judge the value before an announcing word, which ends at `stop`; what follows that may still say that it is
+        another thing (`password manager`), or what a code is for."""
+        words = vocabulary()
         limit = stop + (_CODE_REACH_CHARS if family is KeywordFamily.CODE else 1)
         if (line_end := text.find("\n", stop, min(limit, end))) < 0 and limit >= end and not is_last:
             return StepResult(at, waits=True)
@@ -362,7 +354,7 @@ class ValueBeforeKeyword(State):
             family, bond = KeywordFamily.PERSONAL, None if words.no_codes.search(said) or not is_known else Bond.SAID
         elif following in words.complements and bond is Bond.LOOSE:
             bond = Bond.ADJACENT
-        if family is KeywordFamily.VAGUE and (is_certain or following in words.certain_after):
+        if family is KeywordFamily.VAGUE and following in words.certain_after:
             family = KeywordFamily.KEY
         return self._verdict(text, at, family, bond)
 

@@ -96,17 +96,8 @@ _QUALIFIED: Final = frozenset([KeywordFamily.VAGUE, KeywordFamily.CODE])
 """What stands before them in the sentence may say that they announce a password."""
 
 _OF_HEADERS: Final = frozenset([KeywordFamily.KEY, KeywordFamily.SCHEME])
-_BY_THEMSELVES_NOTHING: Final = frozenset(
-    [
-        KeywordFamily.PHRASE,
-        KeywordFamily.COMMAND,
-        KeywordFamily.LOGIN,
-        KeywordFamily.VENDOR,
-        KeywordFamily.CODE,
-        KeywordFamily.LOCKED,
-    ]
-)
-"""Only what follows makes them announce anything."""
+_BY_THEMSELVES: Final = _OF_VALUES | {KeywordFamily.SCHEME, KeywordFamily.COOKIE}
+"""Only what follows makes the others announce anything."""
 
 
 class KeywordForm(Enum):
@@ -160,12 +151,15 @@ class Vocabulary:
         self.facts = frozenset(tables["vendors"]["facts"].split())
         self.locked, self.sentence = listed["locked"], listed["sentence"]
         self.stand_ins, self.things = listed["stand_ins"], listed["things"]
+        begins, whole = ("|".join(tables["no_secret"][name].values()) for name in ("begins", "whole"))
+        self.no_secret = re.compile(rf"{begins}|(?:{whole})\Z")
         self.together = _together(tables["together"])
         """The first word of a phrase, and what each possible second word makes of it."""
         self.options = _options(tables["commands"])
         """A program, and the options it takes a password with."""
         self.announcing = _announcing(self, tables["announcing"])
         self.announcing_cjk = re.compile(trie_pattern(word for word in self.announcing if is_cjk(word[0])))
+        self.endings = frozenset(word[-_SWALLOWED_CHARS_MIN:] for word in self.announcing)
         self.codes = frozenset(word for word, (family, _) in self.announcing.items() if family is KeywordFamily.CODE)
         """Those that announce nothing but what has a digit, if at all."""
 
@@ -344,8 +338,8 @@ def swallowed(text: str, lowered: str, start: int, stop: int) -> Announcement | 
     """Return the announcing word that the secret `text[start:stop]` ends with or inside of: it was glued to the
     secret, and belongs to what follows (`…x7Cookie: session=`). It counts only where a sign or an "is" says so."""
     zone = max(start + 1, stop - _SWALLOWED_CHARS_MAX)
-    ending = lowered[stop - _SWALLOWED_CHARS_MIN : stop]
-    if ending.isascii() and ending.isalnum() and not text[stop : stop + 1].isalpha() and ending not in _glued_endings():
+    endings, ending = vocabulary().endings, lowered[stop - _SWALLOWED_CHARS_MIN : stop]
+    if ending.isascii() and ending.isalnum() and not text[stop : stop + 1].isalpha() and ending not in endings:
         return None
     for found in _glued_word().finditer(lowered, zone, stop + _SWALLOWED_CHARS_MAX):
         at, end, sign_end = found.start(), found.end("ending"), found.end()
@@ -355,11 +349,6 @@ def swallowed(text: str, lowered: str, start: int, stop: int) -> Announcement | 
             if word := announcement(text, lowered, found.span("word"), end, _PLACEHOLDER_END, begins):
                 return word._replace(end=max(stop, word.end), needs_sign=end >= stop)
     return None
-
-
-@cache
-def _glued_endings() -> frozenset[str]:
-    return frozenset(word[-_SWALLOWED_CHARS_MIN:] for word in vocabulary().announcing)
 
 
 @cache
@@ -403,10 +392,10 @@ def family_of(word: str) -> KeywordFamily | None:
     announcing = vocabulary().announcing
     if word.isascii():
         family, form = announcing.get(word, (KeywordFamily.PHRASE, KeywordForm.WHOLE))
-        return None if family in _BY_THEMSELVES_NOTHING or form is KeywordForm.TAIL else family
+        return family if family in _BY_THEMSELVES and form is not KeywordForm.TAIL else None
     stems = (word, *(word[:-cut] for cut in range(1, ENDING_CHARS_MAX + 1)))
     families = (announcing[stem][0] for stem in stems if stem in announcing)
-    return next((family for family in families if family not in _BY_THEMSELVES_NOTHING), None)
+    return next((family for family in families if family in _BY_THEMSELVES), None)
 
 
 def family_at_end(word: str) -> KeywordFamily | None:
@@ -419,7 +408,7 @@ def family_at_end(word: str) -> KeywordFamily | None:
         is_whole = word[at - 1] == "-" or (form is KeywordForm.ANYWHERE and family is KeywordFamily.PERSONAL)
         if family and (is_whole or (word[at:] in words.glued_to and words.glued_names.match(word[:at][::-1]))):
             of_code = KeywordFamily.CODE if word[at:] in words.codes else None
-            return of_code if family in _BY_THEMSELVES_NOTHING else family
+            return family if family in _BY_THEMSELVES else of_code
     return None
 
 
