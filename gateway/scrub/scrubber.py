@@ -423,13 +423,11 @@ class Machine:
         """Drop the rest of a secret that a forced border cut: it goes on in the next piece, and so does its removal."""
         if self._cuts_off_at == self._at == self._closed and self._given_raw == self._view.raw_end(self._at):
             self._cuts_off_at = -1
-            if self._shown_at == self._at:
-                rest = _REST_OF_SECRET.match(text, self._at, end)
-                if rest is not None:
-                    self._at = self._shown_at = rest.end()
-                    self._given_raw = self._view.raw_end(self._at)
-                    if self.findings:
-                        self.findings[-1] = replace(self.findings[-1], end=self._given_raw)
+            if self._shown_at == self._at and (rest := _REST_OF_SECRET.match(text, self._at, end)):
+                self._at = self._shown_at = rest.end()
+                self._given_raw = self._view.raw_end(self._at)
+                if self.findings:
+                    self.findings[-1] = replace(self.findings[-1], end=self._given_raw)
 
 
 def _is_after_value(state: State) -> bool:
@@ -440,11 +438,12 @@ def _with_tokens(value: SecretSpan | None, tokens: Sequence[SecretSpan]) -> Secr
     """Return what is cut where a token, the last of `tokens`, overlaps a value or what leads to one: all of the value
     if it begins before the token; else the token, whose form names its kind."""
     nearest = tokens[-1]
-    is_longer = value is not None and nearest.start == value.start and nearest.end < value.end
-    is_longer = is_longer and nearest.rule.startswith(NAMED)  # a value of before, and more
-    if value is not None and nearest.rule.startswith(OWN):  # it may have less of the value than we know
+    if value is None:
+        return nearest
+    if nearest.rule.startswith(OWN):  # it may have less of the value than we know
         return nearest._replace(start=min(nearest.start, value.start), end=max(nearest.end, value.end))
-    if value is None or (nearest.start <= value.start and not is_longer):
+    is_known_before = nearest.rule.startswith(NAMED) and nearest.start == value.start and nearest.end < value.end
+    if nearest.start <= value.start and not is_known_before:
         return nearest
     for token in reversed(tokens):
         if token.start >= value.end:
@@ -663,8 +662,8 @@ def announces(text: str) -> bool:
         return False
     rest = words[last + 1 :]
     says, carries = vocabulary().says, vocabulary().carries | vocabulary().types
-    is_carried = bool(rest) and rest[0] in carries and len(rest) <= _CARRIED_WORDS_MAX
-    return not rest or rest[-1] in says or all(word in carries for word in rest) or is_carried
+    is_carried = carries.issuperset(rest) or (rest[0] in carries and len(rest) <= _CARRIED_WORDS_MAX)
+    return is_carried or rest[-1] in says
 
 
 def _after_border(raw: str, clean: CleanText, found: Sequence[Finding], border: int) -> CleanText | None:

@@ -133,12 +133,12 @@ class KeyBlock(State):
         if ending is not None and (is_last or ending.start() + _MARK_CHARS_MAX <= end) and ending.start() < limit:
             whole = text[self._begin : ending.end() if ending["mark"] else ending.start()]
             stop = self._begin + len(whole.rstrip())
-            return StepResult(stop, is_over=True, cut=SecretSpan(self._begin, stop, self.RULE))
-        if is_last or end >= limit + _MARK_CHARS_MAX:
+        elif is_last or end >= limit + _MARK_CHARS_MAX:
             stop = min(end, limit)
-            return StepResult(stop, is_over=True, cut=SecretSpan(self._begin, stop, self.RULE))
-        self._read_until = max(read_until, (ending.start() if ending else end) - _MARK_CHARS_MAX)
-        return StepResult(at, waits=True)
+        else:
+            self._read_until = max(read_until, (ending.start() if ending else end) - _MARK_CHARS_MAX)
+            return StepResult(at, waits=True)
+        return StepResult(stop, is_over=True, cut=SecretSpan(self._begin, stop, self.RULE))
 
 
 # A value that stands before its announcing word: `… is my password`, `… — это пароль`, `用…作为密码`.
