@@ -359,6 +359,7 @@ _DIGEST_BYTES: Final = 16
 _LENGTH_BYTES: Final = 2
 _HASH_BYTES: Final = _LENGTH_BYTES + _DIGEST_BYTES
 _RUN: Final = re.compile(rf"[!-~]{{{MET_CHARS_MIN},}}")
+_WORTH_MEETING: Final = re.compile(rf"(?!(?:[A-Za-z]+|[0-9]+)\Z)[!-~]{{{MET_CHARS_MIN},{MET_CHARS_MAX}}}")
 _PERCENT: Final = str.maketrans({char: f"%{ord(char):02X}" for char in "\\%`'<>"})
 """Of what is percent-encoded, the view leaves these as they are."""
 
@@ -369,15 +370,7 @@ _RUN_CHARS_MAX: Final = 2_048  # of a longer run only the beginning is compared 
 
 def is_worth_meeting(value: str) -> bool:
     """Tell whether a value is no word that a text may hold by chance, and stands in one unit of the text (view.py)."""
-    return (
-        MET_CHARS_MIN <= len(value) <= MET_CHARS_MAX
-        and value.isascii()
-        and not value.isalpha()
-        and not value.isdigit()
-        and value.isprintable()
-        and " " not in value
-        and not PLACEHOLDER.search(value)
-    )
+    return _WORTH_MEETING.fullmatch(value) is not None and not PLACEHOLDER.search(value)
 
 
 def _spelled_again(value: str) -> set[str]:

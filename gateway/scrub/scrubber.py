@@ -463,9 +463,6 @@ class Scrubbed(NamedTuple):
     findings: tuple[Finding, ...]
 
 
-_NOTHING: Final = Scrubbed(CleanText(""), ())
-
-
 class Scrubber:
     """The one maker of `CleanText`, on the rules of `rules.toml` and the values it is told to keep.
 
@@ -525,7 +522,7 @@ class Scrubber:
     def examine(self, text: str) -> Scrubbed:
         """Scrub and find in one pass."""
         if not text:
-            return _NOTHING
+            return Scrubbed(CleanText(""), ())
         try:
             machine = self.machine()
             clean = machine.feed(text, is_last=True)

@@ -194,16 +194,8 @@ class Vocabulary:
         self.complements, self.exchanged = listed["complements"], listed["exchanged"]
         self.copulas, self.possessives, self.handed = listed["copulas"], listed["possessives"], listed["handed"]
         self.numbers, self.phrases = listed["numbers"], listed["phrases"]
-        self.leading = self.copulas.union(
-            self.handed,
-            self.possessives,
-            listed["links"],
-            self.complements,
-            listed["certain_before"],
-            self.locked,
-            self.together,
-            self.vendors,
-        )
+        beside = ("copulas", "handed", "possessives", "links", "complements", "certain_before")
+        self.leading = self.locked.union(self.together, self.vendors, *(listed[name] for name in beside))
         """What may stand between a value and the word behind it that announces it."""
 
 
