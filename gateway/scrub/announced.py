@@ -59,7 +59,7 @@ OPENING: Final = re.compile(
     r"|<(?=[^<>\s/]{6,64}>)"
 )
 WRAPPED_IN: Final = re.compile(
-    r"(?:String::from|QStringLiteral|QLatin1String|SecretStr|SecretString|Buffer\.from|Some|strdup|bytes)\((?=[\"'])"
+    r"(?:[\w:.]{1,30}[:.])?(?:\w{0,6}String\w{0,7}|Secret\w{0,6}|from|new|Some|\w*Text|GetBytes|\w{0,4}decode|strdup|\w{0,3}bytes)\((?=[\"'])"
 )
 """`api_key = String::from("…")`"""
 
@@ -67,7 +67,7 @@ NOTE: Final = re.compile(r"[(\[](?:[^\d()\[\]#\n]|base\d\d|WPA\d){1,60}[)\]](?= 
 """`password (change it!): …`, where no value can be in the note."""
 
 OPEN_NOTE: Final = re.compile(r"[(\[](?:[^\d()\[\]#\n]|base\d\d|WPA\d){0,60}[)\]]? ?\Z")
-TYPE_SIGN: Final = re.compile(r"&str\b|!!\w{1,12}\Z|&[a-z_]{1,12}\Z|\[\d{0,4}\](?=={0,1}\Z)")
+TYPE_SIGN: Final = re.compile(r"&str\b|!!\w{1,12}\Z|&[a-z_]{1,12}\Z|\[\d{0,4}\](?=={0,1}\Z)|\[\]byte\((?=[\"'`])")
 WORD: Final = re.compile(
     r"(?!(?:[^\W\d_]+-){3})[^\W\d_](?:[^\W\d_]|[\u0900-\u0dff]|['-](?=[^\W\d_])){0,23}(?=[:=,.;?!؟]?\Z|(?:\*\*|:\*\*|\")\Z)"
 )
@@ -637,8 +637,8 @@ class AnnouncedValue(State):
         if closing is None or newline >= 0:
             is_decided = newline >= 0 or end - at >= QUOTED_CHARS_MAX or is_last
             return None if is_decided else StepResult(at, waits=True)
-        is_key = text.startswith("{", at - len(self._quote) - 1) and text.startswith(":", closing.end())
-        if is_key or text.startswith(("==", "!="), closing.end()):
+        is_key = self._must_be_quoted or text.startswith("{", at - len(self._quote) - 1)
+        if (is_key and text.startswith(":", closing.end())) or text.startswith(("==", "!="), closing.end()):
             return StepResult(at, is_over=True)
         stop = closing.end() - len(self._quote)
         if self._family is KeywordFamily.KEY and (scheme := SCHEME_AND_VALUE.match(text, at, stop)):

@@ -52,7 +52,7 @@ _REGEX: Final = re.compile(r"\(\?[=!:<]|\[\^?[aA0]-[zZ9]|\{\d+,\d*\}[$/\"']|A-Z\
 
 _STANDS_IN: Final = re.compile(
     r"your(?=[-_ ])|your(?:api|pass|key|token|secret)|placeholder|example|changeme|change[-_]me|xxxx|\*\*\*|\.\.\."
-    r"|(?:replace|insert)[-_]|[-_]here\b|required\||(?:\A|[=:])%[\d$.]*l*[sdrxuif](?:[%:,/]|\Z)|\{\}"
+    r"|(?:replace|insert)[-_]|[-_]here\b|required\||(?:\A|[=:])%[\d$.]*l*[sdrxuif](?:[%:,/]|\Z)|\{\}|(\w)\1{11}"
 )
 _DATE: Final = re.compile(
     r"\d{1,4}[-/.:]\d{1,2}(?:[-/.:]\d{1,4})?(?:T[\d:.Z+-]+)?|\d+(?:\.\d+)*%?|v?\d+(?:\.\d+)+|\d+[a-zA-Z]{1,3}", re.ASCII
@@ -91,12 +91,12 @@ _MODEL: Final = re.compile(r"[A-Z]{2,5}[a-z]?[-#_.v]?\d[\d.v-]{0,3}[a-z]?(?:[-/]
 """`SHA256`, `SOCKSv5`, `PKCS#12`, `E464`: what a technical text calls things."""
 
 _TYPE: Final = re.compile(r"[A-Za-z]\w*(?:Key|Token|Secret|Lexer|Parser|Provider|Factory)", re.ASCII)
-_CODE_SIGNS: Final = re.compile(r"[()\[\]{}|,;]")
+_CODE_SIGNS: Final = re.compile(r"[()\[\]{}|,;].{0,22}[()\[\]{}|,;]|\A(?=.{0,23}\Z).*[()\[\]{}|,;]")
 _COUNT: Final = re.compile(r"\d+", re.ASCII)
 _SPELLED: Final = re.compile(r"\w(?=\w*[:=|/_.])[\w:=|/.]+|[:=|/_.]+\w+")
 """Words joined by the signs of code: `proxy_auth`, `UID:GID`."""
 
-_WORD_AND_NUMBER: Final = re.compile(r"[^\W\d_]+[-_.]?\d{1,4}")
+_WORD_AND_NUMBER: Final = re.compile(r"[^\W\d_]+[-_.]?\d{1,4}(?:\.\d{1,4}){0,3}")
 _PHRASE: Final = re.compile(r"[A-Za-z]{2,12}(?:[-_.][A-Za-z0-9]{1,12}){2,9}", re.ASCII)
 _WORDS: Final = re.compile(r"[a-z]{3,12}(?:-[a-z]{3,12}){3,9}", re.ASCII)
 """Four words with dashes: a phrase that somebody drew, behind `JWT_SECRET=`."""

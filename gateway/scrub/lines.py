@@ -145,7 +145,7 @@ _MARK: Final = re.compile(  # what a quotation, a comment, a difference or a log
 _NEXT_STRING: Final = re.compile(r"(?<=\n\",\n)\s{0,12}\"|\\{0,3}\", ?\\{0,3}\"")
 """What stands between two lines that are strings of a list, one below the other or not."""
 
-_WRAPPED_END: Final = re.compile(r"\\{0,7}[\"'](?=[\]}),;:<]|\s*\Z)|</|\{(?:code|noformat)\}|\]\]>|\[/[a-z]+\]|`")
+_WRAPPED_END: Final = re.compile(r"\\{0,7}[\"'](?=[\]}),;:<]|\s*\Z)|</|<br|\{(?:code|noformat)\}|\]\]>|\[/[a-z]+\]|`")
 """Where the last line ends of a text that stands in quotes or in marks of its own."""
 
 _WRAPPED_ENDS_MAX: Final = 16

@@ -105,6 +105,21 @@ trojan://{p}@example.org:443
 smb ann:{p}@nas.example.org/share
 deploy:{p}@10.0.0.9:/srv
 smbclient //srv/share -U ann%{p}
+veracrypt -t -p '{p}' /dev/sdc1 /mnt
+pihole -a -p {p}
+steghide extract -sf a.jpg -p {p}
+slappasswd -s {p}
+nuget push a.nupkg -ApiKey {p}{p}
+fly secrets set MAILER={p}
+yarn config set npmAuthToken {p}{p}
+login("bob", "{p}7")
+authenticate('bob@example.org', '{p}7')
+#0 /srv/db.php(4): PDO->__construct('mysql:host=x', 'root', '{p}')
+mysql_real_connect(c, "db1", "root", "{p}", "db", 0, NULL, 0);
+conn.simple_bind_s("cn=admin,dc=x", "{p}")
+SESSION_SECRET={p}
+jwtSecret: "{p}"
+curl https://example.org/oauth2/token -d grant_type=client_credentials -u shop-web:{p}
 <password>{p}</password>
 <add key="Password" value="{p}"/>
 """.strip().splitlines()
@@ -121,6 +136,26 @@ DB_PASS=$(cat /run/secrets/db_pass)
 PASSWORD=`cat pw.txt`
 password: ${{ secrets.DB_PASSWORD }}
 PWD=/home/runner/work/acme/acme
+login("ann", "/home/ann2")
+login('admin', 'Welcome back 2024')
+await authenticate('github', 'oauth2')
+appid=wx1234567890abcdef
+tokens { id = "7f9c1d2e-0a1b-1c2d-2e3f-33445566778a" }
+encrypt = "aes256"
+secret_id = aws_secretsmanager_secret.db.id
+SESSION_SECRET_LENGTH=32
+jwt_secret = get_secret("jwt1")
+webhook_secret: shop-webhook-secret-v2
+signing_key = "RS256"
+root: /dev/sda2
+postgres: 15.3-alpine
+terraform output -raw vpc_id
+is the token still valid? Yes-it-is-valid-until-2026
+/api/v1/organizationsettings/attributes
+docker run -u 1000:1000 shop7
+password = String("Password must have 8 chars")
+token = bytes("token")
+pragma key_length = 256
 echo $PWD
 OLDPWD=/root
 <Input type="password" placeholder="Password" {...register('password')} />
