@@ -12,7 +12,7 @@ from gateway.scrub.judge import Bond, is_secret
 from gateway.scrub.known import PLACEHOLDER, placeholder_in
 from gateway.scrub.rules import PRINTABLE, SecretSpan, is_placeholder, made
 from gateway.scrub.view import is_cjk, unit_end
-from gateway.scrub.words import KeywordFamily, family_at_end, family_of, holds_announcing, vocabulary
+from gateway.scrub.words import KeywordFamily, announces_more, family_at_end, family_of, holds_announcing, vocabulary
 
 
 class StepResult(NamedTuple):
@@ -479,7 +479,7 @@ class NearVendor(State):
             if value and self._is_random(value.group()):
                 return StepResult(value.end(), is_over=True, cut=SecretSpan(*value.span(), KeywordFamily.KEY.rule))
             words = (word.group().lower() for word in _VENDOR_WORD.finditer(field.group()))
-            if holds_announcing(field.group().lower()) or not vocabulary().facts.isdisjoint(words):
+            if announces_more(field.group()) or not vocabulary().facts.isdisjoint(words):
                 return StepResult(field.start(), is_over=True)
         self._is_assigned = self._is_assigned or _ASSIGNS.search(text, begun, unit) is not None
         return None

@@ -20,6 +20,8 @@ import tempfile
 import zipfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import compress
+from operator import and_
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -66,6 +68,25 @@ ON_PURPOSE: Final[Mapping[str, str]] = {
     "a password in a URL": "no example says that it is one",
 }
 """What we alter and mean to, in what people send; by what was found, and by no list of cases."""
+
+NO_SECRET: Final[Mapping[str, re.Pattern[str]]] = {
+    "a stand-in, typed along the keys or saying so": re.compile(
+        r"(?i)123456|012345|654321|abcdef|fedcba|cbadef|ghijkl|klmnop|mnopqr|qrstuv|z9y8x7|zyxw98|abcde?12|1234abcd"
+        r"|(\w)\1{5}|(?-i:EXAMPLE|ExamplePas|YOURPASS|YOUR_)|my(?:user|pass|data)|randomc|:(?:password|pass|secret)@"
+        r"|[:=]\W{0,3}(?:pass|secret|password)[\"';]|password 'pass|databasename"
+        r"|-p \$?password|smtp_password #|E1D2C3|%nothing"
+    ),
+    "the hash of a password": re.compile(r"\A\$(?:2[aby]|[1568y])\$"),
+    "a name, an address, a public key": re.compile(
+        r"\A(?:age1\w+|https?://(?:dev\.azure|coveralls)\S+|dev\.azure[\w./]+|jdbc:oracle\S+)\s*\Z"
+        r"|\A\"?driver=\{|\Astripe_pub|\AmapboxApiKey|x509_cert_url\":DFD|plaintext never appears"
+        r"|\A\w*(?i:domain|host|server|url|name|client_id)\W{1,3}(?:https?://)?[\w.-]+\"?\s*\Z"
+    ),
+    "a part of an example that holds none": re.compile(
+        r"\A(?:|if __name__.+|user = '\w+'|curl \S+/profile \\|[a-z0@]{5,10}\d{2,4})\s*\Z"
+    ),
+}
+"""Cases that hold no secret by reading, whoever finds them: of these nothing has to be found."""
 
 _COMMENT: Final = re.compile(r"^\s*//.*$", re.M)
 _EXAMPLES: Final = re.compile(rb"\n    examples:\n((?:      [^\n\0]*\n|\n)+)")
@@ -180,55 +201,70 @@ def purpose_of(text: str, found: Finding) -> str | None:
     return "a drawn value under the name of a secret" if is_drawn and is_named else None
 
 
-def _purposes(texts: Sequence[str]) -> None:
-    """Print what we alter among harmless texts: on purpose, with the reason, and by mistake."""
-    scrubber, purposes, mistakes = Scrubber(), Counter[str](), list[str]()
-    for text in texts:
-        whys = [purpose_of(text, found) for found in scrubber.findings(text)]
-        if None in whys:
-            mistakes.append(text)
-        else:
-            purposes.update(filter(None, whys[:1]))
-    sys.stdout.write(
-        f"ours, altered by mistake: {len(mistakes)} of {len(texts)}, {percent(len(mistakes) / len(texts), 1)}\n"
-    )
-    for text in mistakes:
-        sys.stdout.write(f"  {shortened(text, 160)}\n")
+def is_on_purpose(text: str) -> bool:
+    """Tell whether all that we alter in a harmless text is altered on purpose, if anything is."""
+    found = Scrubber().findings(text)
+    return bool(found) and None not in [purpose_of(text, each) for each in found]
+
+
+def no_secret(text: str) -> str | None:
+    """Return why a text that is to be found holds no secret by reading, if it does not."""
+    return next((why for why, pattern in NO_SECRET.items() if pattern.search(text)), None)
+
+
+def _readings(every: Mapping[str, Corpus]) -> None:
+    """Print what was read otherwise than the cases say, with the reasons."""
+    for name, corpus in every.items():
+        whys = Counter(filter(None, map(no_secret, corpus.secrets)))
+        sys.stdout.writelines(f"{name}: {count:3} of {len(corpus.secrets)} hold {why}\n" for why, count in whys.items())
+    scrubber, harmless = Scrubber(), [text for corpus in every.values() for text in corpus.harmless]
+    altered = [(text, found) for text in harmless if (found := scrubber.findings(text))]
+    purposes = Counter(purpose_of(text, found[0]) for text, found in altered if is_on_purpose(text))
+    for text, _ in altered:
+        if not is_on_purpose(text):
+            sys.stdout.write(f"altered by mistake: {shortened(text, 160)}\n")
     for why, reason in ON_PURPOSE.items():
         sys.stdout.write(f"on purpose, {purposes[why]:3} of {why}: {reason}\n")
 
 
 def main() -> int:
-    """Print recall and false alarms of each scanner on each corpus but its own."""
+    """Print recall and false alarms of each scanner on each corpus but its own, in brackets by reading."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.scrub.peers.public", description=__doc__)
     parser.add_argument("--shown", type=int, default=0, metavar="N", help="print N cases each that we miss or alter")
     options = parser.parse_args()
     every = corpora()
-    sys.stdout.write(f"{'':16}" + "".join(f"{name:>24}" for name in every) + "\n")
-    sys.stdout.write(f"{'':16}" + f"{'recall':>14}{'alarms':>10}" * len(every) + "\n")
+    sys.stdout.write(f"{'':16}" + "".join(f"{name:>40}" for name in every) + "\n")
+    sys.stdout.write(f"{'':16}" + f"{'recall':>22}{'alarms':>18}" * len(every) + "\n")
     for name in ("ours", "gitleaks", "betterleaks", "kingfisher", "kingfisher 1", "detect-secrets"):
         cells = []
         for corpus_name, corpus in every.items():
             if corpus_name in OWN.get(name, ()):
-                cells.append(f"{'its own':>14}{'':10}")
+                cells.append(f"{'its own':>22}{'':18}")
                 continue
             try:
                 found = found_by(name, [*corpus.secrets, *corpus.harmless])
             except (OSError, subprocess.SubprocessError) as error:
-                cells.append(f"{type(error).__name__:>24}")
+                cells.append(f"{type(error).__name__:>40}")
                 continue
-            cells.append(_cell(found[: len(corpus.secrets)]) + _cell(found[len(corpus.secrets) :], 10))
+            is_read = [no_secret(text) is None for text in corpus.secrets]
+            is_wrong = [not is_on_purpose(text) for text in corpus.harmless]
+            alarms = found[len(corpus.secrets) :]
+            by_reading = [f"({share(list(compress(found, is_read)))})", f"({share(list(map(and_, alarms, is_wrong)))})"]
+            cells.append(
+                f"{share(found[: len(corpus.secrets)]):>12} {by_reading[0]:>9}{share(alarms):>8} {by_reading[1]:>9}"
+            )
             if name == "ours" and options.shown:
                 _show(corpus, found, options.shown)
         sys.stdout.write(f"{name:16}" + "".join(cells) + "\n")
     sys.stdout.write("cases: " + ", ".join(f"{name} {len(c.secrets)} + {len(c.harmless)}" for name, c in every.items()))
     sys.stdout.write("; no package has trufflehog or noseyparker\n")
-    _purposes([text for corpus in every.values() for text in corpus.harmless])
+    _readings(every)
     return 0
 
 
-def _cell(found: Sequence[bool], width: int = 14) -> str:
-    return f"{percent(sum(found) / len(found), 1) if found else '-':>{width}}"
+def share(found: Sequence[bool]) -> str:
+    """Return in how many texts something was found."""
+    return percent(sum(found) / len(found), 1) if found else "-"
 
 
 def _show(corpus: Corpus, found: Sequence[bool], count: int) -> None:
