@@ -59,11 +59,11 @@ def is_mnemonic(value: str) -> bool:
     return bool(words) and any(_listed(language).issuperset(words) for language in range(_LANGUAGES))
 
 
-def seed_phrases(text: str, start: int, end: int) -> list[SecretSpan]:
-    """Return the seed phrases in `text[start:end]`."""
+def seed_phrases(text: str, octets: bytes, start: int, end: int) -> list[SecretSpan]:
+    """Return the seed phrases in `text[start:end]`, which are these octets."""
     return [
         phrase
-        for at, stop in stretches(text, start, end, _FLAT, _CHARS_MIN)
+        for at, stop in stretches(octets, start, _FLAT, _CHARS_MIN)
         if _may_hold(text[at:stop].split())
         for phrase in _in_stretch(text, at, stop, end)
     ]

@@ -335,13 +335,14 @@ class LookaheadScanner:
         were found already, some of them elsewhere; `is_last` says that no announcing word can follow."""
         anchors, places, blocks, line_places = self._finder.anchors_in(text, lowered, start, end)
         spans = self._spans(text, lowered, start, end, anchors, certain)
-        of_lines = {
-            (at, rule.id): Opening(at, 0, rule)
-            for at, stop in line_places
-            if (rule := rule_at(text, at, stop, end, is_last=is_last)) is not None
-        }
-        openings = list(of_lines.values())
-        openings += [Opening(at, 1, None) for at in blocks]
+        openings = [Opening(at, 1, None) for at in blocks]
+        if line_places:
+            of_lines = {
+                (at, rule.id): Opening(at, 0, rule)
+                for at, stop in line_places
+                if (rule := rule_at(text, at, stop, end, is_last=is_last)) is not None
+            }
+            openings += of_lines.values()
         if places or not is_last:
             values_before = candidates(text, lowered, start, end, places, is_last=is_last)
             openings += [Opening(each.start, 2, each) for each in values_before]
@@ -373,22 +374,23 @@ class LookaheadScanner:
     ) -> list[SecretSpan]:
         """Return the secrets of the closed text that are recognised by their form, in order, without overlaps."""
         known = self._known.spans(text, lowered, start, end)
-        phrases = seed_phrases(text, start, end) if self._secret_in is not None else ()
+        octets = text[start:end].encode(errors="surrogatepass") if self._secret_in is not None else b""
+        phrases = seed_phrases(text, octets, start, end)
         if certain or phrases:
             inside = united(span for span in certain if start <= span.start and span.end <= end)
             known = sorted((*known, *_apart(known, [*inside, *_apart(inside, phrases)])))
         found = [*known]
-        # Where a placeholder stands a run is in two, as it was at the secret: so a second scrub finds nothing new.
-        runs = self._runs(text, start, end, anchors)
-        placeholders = map(re.Match.span, PLACEHOLDER.finditer(text, start, end) if runs else ())
-        borders = sorted((*placeholders, *(span[:2] for span in known)))
-        for run, edges in zip(runs, _edges(((run.start, run.end) for run in runs), borders), strict=True):
-            if len(edges) == 2:
-                found += self._tokens(text[run.start : run.end], run.start, run.sites.items())
-            else:
-                found += self._between(text, edges, 0)
-        found.sort()
-        if self._secret_in is not None and (encoded := list(self._encoded(text, start, end, found, self._secret_in))):
+        if runs := self._runs(text, start, end, anchors):
+            # Where a placeholder stands a run is in two, as it was at the secret: so a second scrub finds nothing new.
+            placeholders = map(re.Match.span, PLACEHOLDER.finditer(text, start, end))
+            borders = sorted((*placeholders, *(span[:2] for span in known)))
+            for run, edges in zip(runs, _edges((run[:2] for run in runs), borders), strict=True):
+                if len(edges) == 2:
+                    found += self._tokens(text[run.start : run.end], run.start, run.sites.items())
+                else:
+                    found += self._between(text, edges, 0)
+            found.sort()
+        if self._secret_in is not None and (encoded := [*self._encoded(text, octets, start, found, self._secret_in)]):
             found = sorted((*found, *encoded))
             found = sorted((*found, *self._beside(text, start, end, found, frozenset(encoded))))
         return found
@@ -408,10 +410,10 @@ class LookaheadScanner:
         return beside
 
     def _encoded(
-        self, text: str, start: int, end: int, found: Sequence[SecretSpan], secret_in: Callable[[str], str | None]
+        self, text: str, octets: bytes, start: int, found: Sequence[SecretSpan], secret_in: Callable[[str], str | None]
     ) -> Iterator[SecretSpan]:
         """Yield the encoded texts that hold a secret, apart from what was `found`."""
-        for edges in _edges(stretches(text, start, end, ENCODED, ENCODED_CHARS_MIN), found):
+        for edges in _edges(stretches(octets, start, ENCODED, ENCODED_CHARS_MIN), found):
             for left, right in zip(edges[::2], edges[1::2], strict=True):
                 for encoded in encoded_texts(text[left:right]) if right - left >= ENCODED_CHARS_MIN else ():
                     if (rule := secret_in(encoded.text)) is not None:

@@ -257,9 +257,10 @@ class Machine:
         if is_seen and self._ahead is not None:
             ahead.spans.extend(self._ahead.spans)
             ahead.openings.extend(self._ahead.openings)
-        self._ruled = [span for span in self._ruled if span.start >= self._at]
-        ahead.cover(self._ruled)
-        self._lookahead.put(ahead, self._ruled, text, start, end)
+        if self._ruled:
+            self._ruled = [span for span in self._ruled if span.start >= self._at]
+            ahead.cover(self._ruled)
+            self._lookahead.put(ahead, self._ruled, text, start, end)
         if self._own is not None and self._own.spans:
             self._own.pass_by(self._at)
             ahead.cover([span for span in self._own.spans if span.end <= end])

@@ -163,7 +163,7 @@ _FOLLOWS: Final = re.compile(
     r"[ \"'`*|,:)]*+(?:(?P<word>[a-zß-ÿа-яё]+|[A-Z]{2,})(?=[ ,.;:!?\n])|(?P<clause>[\u3040-\ud7ff]+)"
     r"(?=[^\u3040-\ud7ff])|[\n0-9])"
 )
-_PLAIN_WORD: Final = re.compile(r"(?<=\s)[a-z]{2,24}(?=[ ,])")
+_LAST_WORD: Final = re.compile(r"(?s:.*)\s(?P<word>[a-zß-ÿа-яё]{2,24})(?=[ ,])")
 _SIGNS: Final = re.compile(r"[\w!@#$%^&*+/=~?.-]+", re.ASCII)
 _VALUE_SIGNS: Final = string.ascii_letters + string.digits + "_!@#$%^&*+/=~?.-"
 _LINKS: Final = re.compile(r"[—–=←⇐⬅👈-]|<-{1,2}|->|[(（]")
@@ -192,9 +192,10 @@ def candidates(
     )
     for place in (*speaking, *(() if is_last else (end,))):
         zone = max(done, place - _REACH_CHARS - _RUN_CHARS_MAX)
-        zone = max(zone, text.rfind("\n", zone, place) + 1)
-        for word in _PLAIN_WORD.finditer(text, zone, place):
-            zone = zone if _may_link(word.group()) else word.end()
+        zone = max(zone, text.rfind("\n", zone, place) + 1, text.rfind("。", zone, place) + 1)
+        read_from = place
+        while word := _LAST_WORD.match(text, max(0, zone - 1), read_from):
+            read_from, zone = word.start("word"), zone if _may_link(word["word"]) else word.end()
         if _MADE.search(text, zone, place) is None:
             continue
         zone_end = _run_start(text, place) if place < end else end

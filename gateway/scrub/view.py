@@ -68,7 +68,7 @@ _ENTITIES: Final = {
 _NEAR_SIGN: Final = re.compile(f"[\\\\%&+^\x1b\x9b\u241b{_NEAR_INVISIBLE}]")
 _SIGN: Final = re.compile(f"[\\\\%&+^\x1b\x9b\u241b{_INVISIBLE}]")
 _FAR_SIGN: Final = re.compile(f"[{_FAR_INVISIBLE}]")
-_ASCII_ODD: Final = re.compile("[\\\\%&^\x00-\x06\x08\x0e-\x1b\x7f]")
+_ASCII_ODD: Final = bytes((*b"\\%&^\x7f", *range(7), 8, *range(0x0E, 0x1C)))
 _NEAR_ODD: Final = re.compile(f"[\\\\%&^\x1b\x9b\u241b{_NEAR_INVISIBLE}{_NEAR_FOLDED}]")
 _FAR_ODD: Final = re.compile(f"[{_FAR_INVISIBLE}{_FAR_FOLDED}]")
 _NEAR_FOLD: Final = re.compile(f"[{_NEAR_FOLDED}]")
@@ -123,7 +123,7 @@ def is_plain(text: str) -> bool:
     """Tell whether every character stands for itself. A search in C, so that ordinary text costs next to nothing
     more."""
     if text.isascii():
-        return not _ASCII_ODD.search(text)
+        return len(text.encode().translate(None, _ASCII_ODD)) == len(text)  # faster than a search for a set
     if _NEAR_ODD.search(text):
         return False
     # Characters beyond U+FFFF take two units of UTF-16, and counting is many times faster than searching.
@@ -386,12 +386,12 @@ def flattening(chars: str) -> bytes:
     return bytes(ord("x") if chr(octet) in chars else ord(" ") for octet in range(256))
 
 
-def stretches(text: str, start: int, end: int, flat: bytes, least: int) -> Iterator[tuple[int, int]]:
-    """Yield where in `text[start:end]` at least so many characters of one kind follow each other. Searched among bytes,
-    where a row of equal ones is found many times faster than a run of different characters."""
-    octets = text[start:end].encode(errors="surrogatepass")
-    row = octets.translate(flat) + b" "
+def stretches(octets: bytes, start: int, flat: bytes, least: int) -> Iterator[tuple[int, int]]:
+    """Yield where in the text that `octets` are from `start` on at least so many characters of one kind follow each
+    other. Searched among bytes, where a row of equal ones is found many times faster than a run of different ones."""
+    row = octets.translate(flat)
     done, at = 0, row.find(b"x" * least)
+    row += b" " if at >= 0 else b""
     while at >= 0:
         stop = row.find(b" ", at)
         start += len(octets[done:at].decode(errors="surrogatepass"))
