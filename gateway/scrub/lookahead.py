@@ -84,11 +84,10 @@ class AnchorFinder:
                 blocks.append(at)
             if is_line:
                 lines.append((at, stop))
-            anchor = text[at:stop]
-            if is_loose or anchor in spellings:
+            if is_loose or (spellings and text[at:stop] in spellings):
                 if anchors and anchors[-1][0] == at:
                     anchors.pop()
-                anchors.append((at, anchor))
+                anchors.append((at, text[at:stop]))
             if is_word and not (is_tail and text[at - 1 : at] != "_"):
                 if words and words[-1][0] == at:
                     words[-1] = (at, stop)
@@ -337,12 +336,11 @@ class LookaheadScanner:
         spans = self._spans(text, lowered, start, end, anchors, certain)
         openings = [Opening(at, 1, None) for at in blocks]
         if line_places:
-            of_lines = {
+            openings += {
                 (at, rule.id): Opening(at, 0, rule)
                 for at, stop in line_places
                 if (rule := rule_at(text, at, stop, end, is_last=is_last)) is not None
-            }
-            openings += of_lines.values()
+            }.values()
         if places or not is_last:
             values_before = candidates(text, lowered, start, end, places, is_last=is_last)
             openings += [Opening(each.start, 2, each) for each in values_before]

@@ -36,15 +36,19 @@ with contextlib.suppress(ImportError):
 Hit = tuple[int, int, int]
 """Which of the literals stands there, where it begins and where it ends."""
 
+_PLAIN_WORD: Final = re.compile(r"[^\w\s]{0,2}+(?:[^\W\d_]++(?:['.][^\W\d_]++)?)?[^\w\s]{0,3}")
+"""No digits: what is remembered outlives the text it stood in, and a password with digits must not."""
+_WORDS_KEPT: Final = 8_192
+
 SURROGATE: Final = re.compile("[\ud800-\udfff]")
 """A half of a character, which Python's text may hold and UTF-8 may not."""
 
 
 class TrieFinder:
     """Exact search for a fixed set of literals, on the standard library; a hit names its literal by its place in
-    `literals`."""
+    `literals`. What is found in a plain word is remembered: people use few of them, again and again."""
 
-    __slots__ = ("_at_once", "_pattern", "literals")
+    __slots__ = ("_at_once", "_crossing", "_pattern", "_seen", "literals")
 
     def __init__(self, literals: Iterable[str]) -> None:
         self.literals = tuple(sorted(set(literals)))
@@ -53,6 +57,10 @@ class TrieFinder:
         heads = [trie_pattern({literal[0] for literal in half}) for half in halves]
         branches = (f"(?={head})(?:{trie_pattern(half)})" for head, half in zip(heads, halves, strict=True) if half)
         self._pattern = re.compile("|".join(branches) or "(?!)")
+        crossing = {literal.partition(" ")[0] for literal in self.literals if " " in literal}
+        lasts = {"", *(head[-1:] for head in crossing)}
+        self._crossing = {last: tuple(head for head in crossing if head[-1:] == last) for last in lasts}
+        self._seen: dict[str, list[tuple[int, str]]] = {}
         places = {literal: place for place, literal in enumerate(self.literals)}
         self._at_once = {
             literal: [(places[literal[:n]], n) for n in range(1, len(literal) + 1) if literal[:n] in places]
@@ -61,14 +69,28 @@ class TrieFinder:
 
     def find(self, text: str, start: int = 0, end: int | None = None) -> list[Hit]:
         """Find every place of every literal in `text[start:end]`, also overlapping ones, by start and then by end."""
-        stop = len(text) if end is None else end
         hits: list[Hit] = []
-        search = self._pattern.search
-        while longest := search(text, start, stop):
-            at = longest.start()
-            hits += [(which, at, at + length) for which, length in self._at_once[longest.group()]]
-            start = at + 1
+        seen, stop = self._seen, len(text) if end is None else end
+        for word in text[start:end].split(" "):
+            for at, longest in seen[word] if word in seen else self._in_word(word):
+                found = longest or ((crossing := self._pattern.match(text, start + at, stop)) and crossing[0]) or ""
+                hits += [(which, start + at, start + at + length) for which, length in self._at_once.get(found, ())]
+            start += len(word) + 1
         return hits
+
+    def _in_word(self, word: str) -> list[tuple[int, str]]:
+        """Return where in a word literals begin, with the longest; empty: one may, and go on behind it."""
+        at, found = 0, dict[int, str]()
+        while longest := self._pattern.search(word, at):
+            found[longest.start()] = longest[0]
+            at = longest.start() + 1
+        for head in (*self._crossing.get(word[-1:], ()), *self._crossing[""]):
+            if word.endswith(head):
+                found[len(word) - len(head)] = ""
+        places = sorted(found.items())
+        if len(word) <= _WORD_CHARS_MAX and len(self._seen) < _WORDS_KEPT and _PLAIN_WORD.fullmatch(word):
+            self._seen[word] = places
+        return places
 
 
 class AutomatonFinder:

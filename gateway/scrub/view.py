@@ -391,10 +391,10 @@ def stretches(octets: bytes, start: int, flat: bytes, least: int) -> Iterator[tu
     other. Searched among bytes, where a row of equal ones is found many times faster than a run of different ones."""
     row = octets.translate(flat)
     done, at = 0, row.find(b"x" * least)
-    row += b" " if at >= 0 else b""
+    row, is_ascii = row + b" " if at >= 0 else row, octets.isascii()
     while at >= 0:
         stop = row.find(b" ", at)
-        start += len(octets[done:at].decode(errors="surrogatepass"))
+        start += at - done if is_ascii else len(octets[done:at].decode(errors="surrogatepass"))
         yield start, start + stop - at
         start += stop - at
         done, at = stop, row.find(b"x" * least, stop)
