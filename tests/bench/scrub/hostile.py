@@ -78,6 +78,8 @@ HOSTILE: Final[Mapping[str, Text]] = {
     "echo": _repeated("echo "),
     '"kty"': _repeated('"kty": "RSA", '),
     "${password:-": _repeated("${password:-"),
+    "a code before its word": _repeated("4821 is the code "),
+    "a value before its word": _repeated("a1b2c3 is the wifi "),
     "listed words": _repeated("abandon ability huge pelican fork "),
 }
 """By name, texts of any size."""
