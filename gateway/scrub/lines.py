@@ -350,13 +350,11 @@ def _cells(found: re.Match[str]) -> Iterator[tuple[int, tuple[int, int]]]:
             yield column, cell.span("value")
 
 
-def rule_at(text: str, at: int, stop: int, end: int, *, is_last: bool) -> LineRule | None:
-    """Return the rule whose anchor stands at `text[at:stop]`; None if its line is whole in `text[:end]` and is none of
-    the rule's, or if that is the kind that a placeholder names."""
-    rule = line_rules()[text[at:stop].lower()]
-    line_end = _line_end(text, at, end, rule.chars_max, rule.until, is_last=is_last)
-    is_other = line_end is not None and rule.each is None and _fits(rule.line, text, at, line_end) is None
-    return None if is_other or in_placeholder(text, at) else rule
+def may_open(rule: LineRule, text: str, at: int, end: int, *, is_last: bool) -> bool:
+    """Tell whether the line at whose anchor `at` is may be the rule's; not if it is whole in `text[:end]` and is none,
+    and not if that is the kind that a placeholder names."""
+    line_end = _line_end(text, at, end, rule.chars_max, rule.until, is_last=is_last) if rule.each is None else None
+    return not (line_end is not None and _fits(rule.line, text, at, line_end) is None) and not in_placeholder(text, at)
 
 
 def open_anchor(text: str, start: int, border: int) -> int:

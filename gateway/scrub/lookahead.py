@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from gateway.scrub.announced import REACH_CHARS
 from gateway.scrub.known import PLACEHOLDER, KnownValues, united
-from gateway.scrub.lines import LineRule, follows_cell, line_rules, rule_at, seed_phrases
+from gateway.scrub.lines import LineRule, follows_cell, line_rules, may_open, seed_phrases
 from gateway.scrub.openings import SECOND_WORD
 from gateway.scrub.rules import UNSPOKEN, SecretRule, SecretSpan, Site, finder, rule_book
 from gateway.scrub.states import BEGIN, Candidate, candidates
@@ -155,8 +155,10 @@ def without_talk(text: str, lowered: str, places: list[Place], end: int, *, is_l
             begins = second_end if family in _VALUED and second_end <= min(decided, halt) else None
         if begins is not None:
             is_said = word in together or announcing[word][0] not in _MADE
-            over, read = _end_of_talk(text, begins, end, halt, is_said=is_said) or (limit + 1, 0)
-            is_talk = (over <= limit and read <= decided) or _assigns_a_name(text, begins, end)
+            is_assigned = begins <= halt and text.startswith(("=", ":"), begins)
+            ended = None if is_assigned else _end_of_talk(text, begins, end, halt, is_said=is_said)
+            is_talk = ended is not None and ended[0] <= limit and ended[1] <= decided
+            is_talk = is_talk or _assigns_a_name(text, begins, end)
         if not is_talk:
             kept.append((at, stop))
             limit = min(limit, at)
@@ -174,9 +176,9 @@ def _assigns_a_name(text: str, at: int, end: int) -> bool:
 
 def _stands_alone(text: str, at: int, stop: int, end: int) -> bool:
     """Tell whether this is a whole word, at which every walk ends."""
-    word = _ALONE.match(text, at, end)
-    endings = 0 if text[at].isascii() else ENDING_CHARS_MAX
-    return word is not None and 0 <= word.end() - stop <= endings and text[at - 1 : at] == " "
+    if text[at - 1 : at] != " " or (word := _ALONE.match(text, at, end)) is None:
+        return False
+    return 0 <= word.end() - stop <= (0 if text[at].isascii() else ENDING_CHARS_MAX)
 
 
 def _phrase(text: str, at: int, first: str) -> tuple[KeywordFamily, int]:
@@ -270,6 +272,14 @@ class Lookahead(NamedTuple):
 
     spans: list[SecretSpan]
     openings: list[Opening]
+    lines: list[Opening]
+    """Those of the openings that are lines of a rule, which may interrupt what is open."""
+
+    def take(self) -> Opening:
+        """Take the next opening."""
+        if self.lines and self.lines[-1] is self.openings[-1]:
+            self.lines.pop()
+        return self.openings.pop()
 
     def next_opening(self, end: int) -> Opening | None:
         """Return the opening that comes before the next secret and before `end`."""
@@ -297,10 +307,13 @@ class Lookahead(NamedTuple):
 
     def pass_by(self, at: int) -> None:
         """Drop what begins before `at`."""
-        while self.spans and self.spans[-1].start < at:
-            self.spans.pop()
-        while self.openings and self.openings[-1].at < at:
-            self.openings.pop()
+        spans, openings, lines = self
+        while spans and spans[-1][0] < at:
+            spans.pop()
+        while openings and openings[-1][0] < at:
+            openings.pop()
+        while lines and lines[-1][0] < at:
+            lines.pop()
 
 
 class _Run(NamedTuple):
@@ -336,11 +349,12 @@ class LookaheadScanner:
         spans = self._spans(text, lowered, start, end, anchors, certain)
         openings = [Opening(at, 1, None) for at in blocks]
         if line_places:
-            openings += {
-                (at, rule.id): Opening(at, 0, rule)
-                for at, stop in line_places
-                if (rule := rule_at(text, at, stop, end, is_last=is_last)) is not None
-            }.values()
+            of_lines = {(at, (rule := line_rules()[lowered[at:stop]]).id): rule for at, stop in line_places}
+            openings += [
+                Opening(at, 0, rule)
+                for (at, _), rule in of_lines.items()
+                if may_open(rule, text, at, end, is_last=is_last)
+            ]
         if places or not is_last:
             values_before = candidates(text, lowered, start, end, places, is_last=is_last)
             openings += [Opening(each.start, 2, each) for each in values_before]
@@ -350,7 +364,7 @@ class LookaheadScanner:
             openings += [Opening(at, 3, stop) for at, stop in telling]
         openings.sort(key=_BY_PLACE, reverse=True)
         spans.reverse()
-        return Lookahead(spans, openings)
+        return Lookahead(spans, openings, [each for each in openings if not each.rank] if of_lines else [])
 
     def put(self, ahead: Lookahead, values: Sequence[SecretSpan], text: str, start: int, end: int) -> None:
         """Put values between the secrets ahead, with the tokens of `text[start:end]` next to them, now without them."""

@@ -151,8 +151,7 @@ class OwnRuleReader:
         """What was found, in order, none overlapping another."""
         self.rules = rules
         self._words: deque[int] = deque()
-        self._sought_until = 0
-        self._read_until = 0
+        self._sought_until = self._read_until = 0
         self._opens_at: int | None = None
 
     def moved(self, by: int) -> None:

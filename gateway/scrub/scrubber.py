@@ -101,24 +101,17 @@ class Machine:
         self._view = View()
         self._values: FoundValues | None = None
         self._ahead: Lookahead | None = None
-        self._shown = ""
-        self._shown_at = -1
+        self._shown = self._lowered = ""
+        self._shown_at = self._cuts_off_at = -1
         self._wrapped = WrappedTokens(secret_in)
         self._own = OwnRuleReader(terms.own) if terms.own is not None else None
         self._ruled: list[SecretSpan] = []
-        self._lowered = ""
         self._out: list[str] = []
         self._state: State | None = None
         self._due: RuledLines | TableColumn | None = None
         self._line_read: tuple[LineRule | None, int] = (None, 0)
         self._swallowed: Announcement | None = None
-        self._at = 0
-        self._closed = 0
-        self._seen = 0
-        self._given_raw = 0
-        self._forgotten_raw = 0
-        self._cuts_off_at = -1
-        self._limit = 0
+        self._at = self._closed = self._seen = self._given_raw = self._forgotten_raw = self._limit = 0
 
     def feed(self, chunk: str, *, is_last: bool = False) -> str:
         """Take a piece of the text; returns what can be said for certain by now.
@@ -257,6 +250,7 @@ class Machine:
         if is_seen and self._ahead is not None:
             ahead.spans.extend(self._ahead.spans)
             ahead.openings.extend(self._ahead.openings)
+            ahead.lines.extend(self._ahead.lines)
         if self._ruled:
             self._ruled = [span for span in self._ruled if span.start >= self._at]
             ahead.cover(self._ruled)
@@ -289,8 +283,7 @@ class Machine:
         elif opening is None:
             self._cut(text, ahead.spans[-1])
         else:
-            ahead.openings.pop()
-            self._at = opening.at
+            self._at = ahead.take().at
             match opening.what:
                 case LineRule() as rule:
                     of, until_raw = self._line_read
@@ -301,7 +294,7 @@ class Machine:
                     self._state = ValueBeforeKeyword(candidate)
                 case int() as stop:
                     place = self._at, stop
-                    announced = announcement(text, self._lower(), place, end, self._shown, self._shown_at)
+                    announced = announcement(text, self._lowered, place, end, self._shown, self._shown_at)
                     if announced is not None:
                         self._at = announced.end
                         self._state = opened_by(announced, text, self._shown_at)
@@ -355,7 +348,7 @@ class Machine:
                 self._due = None
             else:
                 ahead.pass_by(due_at)
-                ahead.openings.pop()
+                ahead.take()
             return True
         return step.cut is not None
 
@@ -365,11 +358,11 @@ class Machine:
         due_at = self._due.due_at if self._due is not None else None
         if due_at is not None and self._at <= due_at <= end and type(state) not in _UNINTERRUPTED:
             return self._due
-        is_walk = type(state) in (AnnouncedValue, CommandLine) or _is_after_value(state)
-        for opening in reversed(ahead.openings) if is_walk else ():
-            if opening.at >= min(end, self._at + CONTEXT_CHARS):
+        is_walk = ahead.lines and (type(state) in (AnnouncedValue, CommandLine) or _is_after_value(state))
+        limit = min(end, self._at + CONTEXT_CHARS)
+        for at, _, rule in reversed(ahead.lines) if is_walk else ():
+            if at >= limit:
                 break
-            at, rule = opening.at, opening.what
             is_apart = type(state) is CommandLine or text[at - 1].isspace()  # else it may be a part of the value
             if is_apart and isinstance(rule, LineRule) and rule.may_begin(text, at, self._shown, self._shown_at):
                 return RuledLines(rule, at)
@@ -402,7 +395,7 @@ class Machine:
         self.findings.append(Finding(span.rule, start, end))
         self._given_raw = end
         self._at = span.end
-        self._swallowed = swallowed(text, self._lower(), span.start, span.end)
+        self._swallowed = swallowed(text, self._lowered, span.start, span.end)
         gap = text[max(0, self._shown_at, span.start - CONTEXT_CHARS) : span.start]
         inside = self._swallowed if self._swallowed is not None and self._swallowed.end == span.end else None
         word = text[inside.start : span.end] if inside is not None else ""

@@ -242,13 +242,10 @@ class View:
     __slots__ = ("_ends_at", "_raw", "_raw_base", "_shift", "_shifts", "_starts_at", "_unfinished", "text")
 
     def __init__(self) -> None:
-        self.text = ""
-        self._raw = ""
-        self._raw_base = 0
-        self._unfinished = ""
+        self.text = self._raw = self._unfinished = ""
+        self._raw_base = self._shift = 0
         # From `_starts_at[i]` on, characters of the view start `_shifts[i]` further right in the original, and
         # spans that end at `_ends_at[i]` or later end so much further right; before the first, `_shift`.
-        self._shift = 0
         self._starts_at: list[int] = []
         self._ends_at: list[int] = []
         self._shifts: list[int] = []
