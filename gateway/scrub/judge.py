@@ -194,11 +194,6 @@ def is_shaped(value: str) -> bool:
     return is_secret(value, KeywordFamily.PERSONAL, Bond.LOOSE, is_quoted=False)
 
 
-def _is_put_together(value: str) -> bool:
-    words = _WORDS_AND_YEAR.fullmatch(value)
-    return words is not None and not (words["letters"] and _is_regular(words["letters"]))
-
-
 def _is_stand_in(value: str, *, is_quoted: bool) -> bool:
     lowered, words = value.lower(), vocabulary()
     if lowered.strip(_REFERRING) in words.stand_ins or MASKED.match(value) or words.no_secret.match(value):
@@ -253,10 +248,13 @@ def _is_personal(value: str, bond: Bond, *, is_quoted: bool) -> bool:
         is_name = not is_quoted and _is_name(value) and announces_more(value)
         return not is_name and _is_plain_word_secret(value, bond, is_quoted=is_quoted)
     if bond == Bond.LOOSE:
-        is_mixed = _classes(value) >= 3 and not _WORD_AND_NUMBER.fullmatch(value) and _has_mark(value)
-        return is_mixed or _is_put_together(value)
+        kinds = any(map(str.islower, value)) + any(map(str.isupper, value)) + any(map(str.isdigit, value))
+        kinds += kinds >= 2 and any(not char.isalnum() and char not in "-_./:" for char in value)
+        is_mixed = kinds >= 3 and not _WORD_AND_NUMBER.fullmatch(value) and _has_mark(value)
+        words = None if is_mixed else _WORDS_AND_YEAR.fullmatch(value)
+        return is_mixed or (words is not None and not (words["letters"] and _is_regular(words["letters"])))
     if bond == Bond.ASSIGNED:
-        return is_quoted or any(char.isdigit() for char in value) or not (_SPELLED.fullmatch(value) and is_wordy(value))
+        return is_quoted or any(map(str.isdigit, value)) or not (_SPELLED.fullmatch(value) and is_wordy(value))
     if not _has_mark(value):
         return bool(_PHRASE.fullmatch(value)) and value.count("-") >= 3
     return sum(map(str.isalpha, value)) >= 2  # else a number with a sign, a version or an ordinal (`#12`, `3.5`)
@@ -264,7 +262,7 @@ def _is_personal(value: str, bond: Bond, *, is_quoted: bool) -> bool:
 
 def _has_mark(value: str) -> bool:
     """Tell whether the value has a digit, or a sign that words are not written with."""
-    return any(char.isdigit() for char in value) or re.search(r"[!@#$%^&*+=~?]", value[:-1]) is not None
+    return any(map(str.isdigit, value)) or re.search(r"[!@#$%^&*+=~?]", value[:-1]) is not None
 
 
 def _is_plain_word_secret(value: str, bond: Bond, *, is_quoted: bool) -> bool:
@@ -279,15 +277,6 @@ def _is_plain_word_secret(value: str, bond: Bond, *, is_quoted: bool) -> bool:
 def _is_regular(word: str) -> bool:
     """Tell whether a word is written in one case, capitalised, or in camel case."""
     return word.islower() or word.isupper() or word.istitle() or _is_name(word)
-
-
-def _classes(value: str) -> int:
-    return (
-        any(char.islower() for char in value)
-        + any(char.isupper() for char in value)
-        + any(char.isdigit() for char in value)
-        + any(not char.isalnum() and char not in "-_./:" for char in value)
-    )
 
 
 def is_jumble(value: str) -> bool:
@@ -320,7 +309,7 @@ def _is_made(value: str) -> bool:
         return True
     if is_wordy(value) or _NUMBERED.fullmatch(value) or all(map(_is_name, re.split(r"[-_./:=@?]", value))):
         return False
-    if any(char.isdigit() for char in value):
+    if any(map(str.isdigit, value)):
         return any(char.isalpha() for char in value)
     turns = sum(1 for left, right in itertools.pairwise(value) if left.islower() != right.islower())
     return turns >= 4 and len(value) >= 12

@@ -361,11 +361,11 @@ _COMPLETE_SHARE: Final = 0.75  # a key that lost a quarter of its characters is 
 _TAKEN_CHARS_MAX: Final = 20  # of what stands before an anchor, the token before may have taken so much
 _SURPLUS_CHARS: Final = 8  # how much longer than nominal the part of a token is that the checks look at
 _JUDGED_CHARS_MAX: Final = 120  # a longer secret is judged by its beginning: a rule that fails often must fail cheaply
-_IN_A_WORD: Final = re.compile(r"(?<=[A-Za-z0-9])|(?<=[A-Za-z0-9][_-])")
-"""Behind a letter, or in the middle of an identifier such as `task_test_…` or `x-sk-…`."""
-
-_ESCAPE_BEFORE: Final = re.compile(r"(?<=\\[nrtbf0])|(?<=%[0-9A-Fa-f][0-9A-Fa-f])|(?<=\\u[0-9a-fA-F]{4})")
-"""An escaped newline or an encoded sign before a token ends in a letter, and is no word for all that."""
+_IN_A_WORD: Final = re.compile(
+    r"(?!(?<=\\[nrtbf0])|(?<=%[0-9A-Fa-f][0-9A-Fa-f])|(?<=\\u[0-9a-fA-F]{4}))(?:(?<=[A-Za-z0-9])|(?<=[A-Za-z0-9][_-]))"
+)
+"""Behind a letter, or in the middle of an identifier such as `task_test_…` or `x-sk-…`. An escaped newline or an
+encoded sign before a token ends in a letter, and is no word for all that."""
 
 _ESCAPED: Final = re.compile(r"[nrtbf0]")
 _ASKS_FOR_THE_END: Final = re.compile(r"\\[ZbB]|\$(?=[)|]|\Z)|\(\?P=|\(\?<?![^)]*(?:\[\^|\\[sSW])")
@@ -395,14 +395,17 @@ class Left(NamedTuple):
     def start(self, text: str, anchor_at: int, floor: int, *, is_behind: bool) -> int | None:
         """Return where the left part begins; None if the run is too short or goes on too far. Behind a token, which may
         have taken all of a short one, any length will do."""
+        is_taken = is_behind and self.most <= _TAKEN_CHARS_MAX
+        if anchor_at - floor < self.least and not is_taken:
+            return None
         before = text[max(floor, anchor_at - self.most - 1) : anchor_at][::-1]
         found = self.run.match(before)
         length = found.end() if found else 0
         start = anchor_at - length
         if length and text[max(start - 1, 0)] == "\\" and _ESCAPED.match(text, start):
             start, length = start + 1, length - 1
-        is_taken = is_behind and start == floor and self.most <= _TAKEN_CHARS_MAX
-        return start if (is_taken or self.least <= length) and length <= self.most else None
+        is_enough = self.least <= length or (is_taken and start == floor)
+        return start if is_enough and length <= self.most else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -485,7 +488,7 @@ class SecretRule:
         )
 
     def _anchor_chars(self, token: str) -> int:
-        return max((len(anchor) for anchor in self.anchors if token.startswith(anchor)), default=0)
+        return next((len(anchor) for anchor in self.anchors if token.startswith(anchor)), 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -521,15 +524,21 @@ class RuleBook:
 
     def beginning_with(self, text: str, at: int, literal: str) -> Sequence[SecretRule]:
         """Return the rules that may begin at `at`, where `literal` is the longest anchor, the most specific first."""
-        rules = self.by_anchor.get(literal) or tuple(self._loosely(literal))
-        is_inside = _IN_A_WORD.match(text, at) and not _ESCAPE_BEFORE.match(text, at)
-        return [rule for rule in rules if rule.is_glued] if is_inside else rules
+        rules = self.by_anchor.get(literal)
+        if _IN_A_WORD.match(text, at):
+            return _glued(literal) if rules else [rule for rule in self._loosely(literal) if rule.is_glued]
+        return rules or tuple(self._loosely(literal))
 
     def _loosely(self, literal: str) -> Iterator[SecretRule]:
         """Yield the rules for an anchor in the wrong case, then those for its rightly written part."""
         yield from self.in_any_case.get(literal.lower(), ())
         shorter = (self.by_anchor.get(literal[:chars]) for chars in range(len(literal) - 1, 0, -1))
         yield from next(filter(None, shorter), ())
+
+
+@cache
+def _glued(anchor: str) -> tuple[SecretRule, ...]:
+    return tuple(rule for rule in rule_book().by_anchor[anchor] if rule.is_glued)
 
 
 @cache
