@@ -107,6 +107,7 @@ BARE_KEY: Final = re.compile(
 )
 """`the key 4fT…`: nothing says that it is one but itself."""
 
+PLAIN: Final = re.compile(r"(?=[A-Za-z]*[0-9])[A-Za-z0-9]{2,}\Z")  # neither a word nor a sign that could be passed
 DASHES: Final = "—–"
 QUESTION_MARKS: Final = "?？؟"
 OPENING_MARKS: Final = "¿¡“”«»„‘’「『《【（）】…"
@@ -145,7 +146,7 @@ def without_followers(text: str, at: int, stop: int, *, is_personal: bool, is_as
     following = _NEXT_THING if not is_personal else _NEXT_PAIR if is_assigned else _NEXT_FIELD
     if cut := following.search(text, at + 1, stop):
         stop = cut.start()
-    while trailing := _TRAILING.search(text, at, stop):
+    while stop > at and text[stop - 1] in ".,;:)]}>*|?~&_" and (trailing := _TRAILING.search(text, at, stop)):
         if text[trailing.start()] == ")" and "(" in text[at : trailing.start()]:
             break
         stop = trailing.start()
@@ -194,9 +195,7 @@ class AnnouncedValue(State):
 
     token_at: int | None = None
     """Where a secret begins that is known by its own form: a value that begins there needs no judgement."""
-    _is_pair_open = False
-    _needs_end_tag = False
-    _must_be_quoted = False
+    _is_pair_open = _is_argument = _is_named = _is_asked = _needs_end_tag = _must_be_quoted = False
     _is_other_thing = False
     """`pass this level: …`: the sign assigns to another word."""
     _bond_of_complement: Bond | None = None
@@ -210,18 +209,14 @@ class AnnouncedValue(State):
     """One value was said: what follows may say that it is another, or a second one (`…, no wait, …`, `… or …`)."""
     _fillers = 0
     _newlines = 0
-    _is_below = False
-    _quote = ""
+    _is_below = _in_list = False
     _is_fresh = True
-    _rest_read = ""
-    _in_list = False
-    _list_quote = ""
+    _quote = _rest_read = _list_quote = ""
 
     def __init__(self, word: Announcement, bond: Bond = Bond.ADJACENT) -> None:
         self._word = word
         self._bond = max(bond, Bond.SAID) if word.is_header else bond
         self._family, self._begun_at, self._needs_sign = word.family, word.end, word.needs_sign
-        self._is_argument, self._is_named, self._is_asked = word.is_argument, word.is_named, word.is_asked
 
     def step(self, text: str, at: int, end: int, *, is_last: bool) -> StepResult:
         """See `State.step`."""
@@ -238,6 +233,9 @@ class AnnouncedValue(State):
                 return self._next_item(text, at, end, is_last=is_last)
             if at - self._begun_at > REACH_CHARS:
                 return StepResult(at, is_over=True)
+            if text[at] == " " and not self._is_question:
+                at += 1
+                continue
             if text[at] in "([" and self._bond < Bond.SAID:
                 if note := NOTE.match(text, at, end):
                     at = note.end()
@@ -306,6 +304,8 @@ class AnnouncedValue(State):
             return named.end()
         if self._bond_of_complement is not None and (thing := THING.match(text, at, unit)):
             return self._pass_complement(thing.end())
+        if self._bond_of_complement is None and PLAIN.match(text, at, unit):
+            return at
         return self._pass_word(text, at, unit) if char.isalpha() else self._pass_sign(text, at, unit)
 
     def _say(self) -> None:
@@ -318,7 +318,7 @@ class AnnouncedValue(State):
         self._newlines += 1
         self._is_below = True
         self._is_asked, self._is_question = self._is_asked or self._is_question, False
-        if self._is_asked and self._family is KeywordFamily.PERSONAL:
+        if self._family is KeywordFamily.PERSONAL and (self._is_asked or self._word.is_asked):
             self._say()
         elif self._bond < Bond.SAID and (not self._word.is_heading or self._fillers):
             self._bond = Bond.LOOSE
@@ -377,7 +377,7 @@ class AnnouncedValue(State):
         is_said = self._bond is Bond.SAID and self._family is KeywordFamily.PERSONAL
         if (self._bond >= Bond.SAID and not is_said) or (self._fillers and not self._must_be_quoted):
             return None
-        self._bond = Bond.SAID if self._is_argument else Bond.LOOSE
+        self._bond = Bond.SAID if self._is_argument or self._word.is_argument else Bond.LOOSE
         self._must_be_quoted = not is_said
         return at + 1
 
@@ -415,7 +415,7 @@ class AnnouncedValue(State):
     def _pass_word(self, text: str, at: int, unit: int) -> int | None:
         if self._fillers == 0 and self._bond < Bond.ASSIGNED and (attribute := ATTRIBUTE.match(text, at, unit)):
             return None if is_announcing(attribute["name"].lower()) else attribute.end()
-        if self._is_below and self._is_asked and (speaker := SPEAKER.match(text, at, unit)):
+        if self._is_below and (speaker := SPEAKER.match(text, at, unit)) and (self._is_asked or self._word.is_asked):
             return speaker.end()
         word = WORD.match(text, at, unit)
         if word is None:
@@ -423,12 +423,11 @@ class AnnouncedValue(State):
                 return wrapped.end()
             if (glued := GLUED.match(text, at, unit)) and glued.group().lower() in vocabulary().says:
                 return glued.end()
-            is_thing = (self._bond < Bond.SAID or self._is_asked) and not self._is_exchanged
-            thing = NAMED_THING if is_thing else ADDRESS
-            if self._bond_of_complement is not None and (
-                address := ADDRESS.match(text, at, unit) or thing.match(text, at, unit)
-            ):
-                return self._pass_complement(address.end())
+            if self._bond_of_complement is not None:
+                is_thing = self._bond < Bond.SAID or self._is_asked or self._word.is_asked
+                thing = NAMED_THING if is_thing and not self._is_exchanged else ADDRESS
+                if address := ADDRESS.match(text, at, unit) or thing.match(text, at, unit):
+                    return self._pass_complement(address.end())
             return self._open(text, at, unit)
         if word.group().lower() in vocabulary().types:
             self._bond = Bond.LOOSE
@@ -553,6 +552,8 @@ class AnnouncedValue(State):
     def _bare(self, text: str, at: int, whole: int, end: int) -> StepResult:
         """Judge a value without quotes."""
         is_assigned = self._bond == Bond.ASSIGNED
+        if self._family is KeywordFamily.CODE and not (is_assigned or self._word.is_pair):
+            return StepResult(at, is_over=True)
         if (
             is_assigned
             and self._word.is_constant
@@ -584,7 +585,7 @@ class AnnouncedValue(State):
         if self._is_exchanged:
             replacement = AnnouncedValue(self._word._replace(end=stop), Bond.ADJACENT)
             replacement._fillers = _FILLERS_MAX
-        elif self._family is KeywordFamily.PERSONAL and not self._needs_end_tag:
+        elif self._family is KeywordFamily.PERSONAL and not (self._needs_end_tag or text.startswith("\n", stop, end)):
             replacement = AnnouncedValue(self._word._replace(end=stop, needs_sign=False, is_constant=False), Bond.LOOSE)
             replacement._is_again, replacement._is_fresh = True, False
         cut = SecretSpan(at, stop, self._family.rule)
@@ -610,8 +611,8 @@ class AnnouncedValue(State):
     def _is_secret(self, value: str) -> bool:
         if not self._quote and is_reference(value):
             return False
-        is_somebodys = self._is_named and self._family is KeywordFamily.VAGUE and len(value) >= _NAMED_KEY_CHARS_MIN
-        family = KeywordFamily.KEY if is_somebodys else self._family
+        is_long = self._family is KeywordFamily.VAGUE and len(value) >= _NAMED_KEY_CHARS_MIN
+        family = KeywordFamily.KEY if is_long and (self._is_named or self._word.is_named) else self._family
         words = vocabulary()
         is_short = self._bond is Bond.ASSIGNED and self._word.word in words.codes and not self._quote
         is_number = self._word.word in words.numbers and (

@@ -206,14 +206,10 @@ def _is_stand_in(value: str, *, is_quoted: bool) -> bool:
         return False
     if (_UUID.fullmatch(value) and len(set(value)) <= _NIL_CHARS) or "${" in value or _REGEX.search(value):
         return True
-    return not is_quoted and _is_expression(value)
-
-
-def _is_expression(value: str) -> bool:
-    """Tell whether code fetches the secret from elsewhere: a call, a lookup, a variable, a path."""
-    if _EXPRESSION.match(value) or _SCRIPT.search(value) or value.endswith("("):
-        return True
-    return is_reference(value) or not any(map(str.isalnum, _PRINTED.sub("", value)))
+    if is_quoted:
+        return False
+    is_code = _EXPRESSION.match(value) or _SCRIPT.search(value) or value.endswith("(") or is_reference(value)
+    return bool(is_code) or not any(map(str.isalnum, _PRINTED.sub("", value)))
 
 
 def is_reference(value: str) -> bool:

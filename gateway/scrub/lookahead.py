@@ -157,8 +157,8 @@ def without_talk(text: str, lowered: str, places: list[Place], end: int, *, is_l
             is_said = word in together or announcing[word][0] not in _MADE
             is_assigned = begins <= halt and text.startswith(("=", ":"), begins)
             ended = None if is_assigned else _end_of_talk(text, begins, end, halt, is_said=is_said)
-            is_talk = ended is not None and ended[0] <= limit and ended[1] <= decided
-            is_talk = is_talk or _assigns_a_name(text, begins, end)
+            over, read = ended or (limit + 1, 0)
+            is_talk = (over <= limit and read <= decided) or _assigns_a_name(text, begins, end)
         if not is_talk:
             kept.append((at, stop))
             limit = min(limit, at)
@@ -307,13 +307,9 @@ class Lookahead(NamedTuple):
 
     def pass_by(self, at: int) -> None:
         """Drop what begins before `at`."""
-        spans, openings, lines = self
-        while spans and spans[-1][0] < at:
-            spans.pop()
-        while openings and openings[-1][0] < at:
-            openings.pop()
-        while lines and lines[-1][0] < at:
-            lines.pop()
+        for ahead in self:
+            while ahead and ahead[-1][0] < at:
+                ahead.pop()
 
 
 class _Run(NamedTuple):
@@ -360,8 +356,7 @@ class LookaheadScanner:
             openings += [Opening(each.start, 2, each) for each in values_before]
         announcing = vocabulary().announcing if places else {}
         if spoken := [each for each in places if announcing[lowered[slice(*each)]][0] is not KeywordFamily.LOCKED]:
-            telling = without_talk(text, lowered, spoken, end, is_last=is_last)
-            openings += [Opening(at, 3, stop) for at, stop in telling]
+            openings += [Opening(at, 3, stop) for at, stop in without_talk(text, lowered, spoken, end, is_last=is_last)]
         openings.sort(key=_BY_PLACE, reverse=True)
         spans.reverse()
         return Lookahead(spans, openings, [each for each in openings if not each.rank] if of_lines else [])

@@ -404,8 +404,7 @@ class Left(NamedTuple):
         start = anchor_at - length
         if length and text[max(start - 1, 0)] == "\\" and _ESCAPED.match(text, start):
             start, length = start + 1, length - 1
-        is_enough = self.least <= length or (is_taken and start == floor)
-        return start if is_enough and length <= self.most else None
+        return start if length <= self.most and (self.least <= length or (is_taken and start == floor)) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -617,13 +616,8 @@ def _rule(rule_id: str, row: Mapping[str, Any]) -> SecretRule:
 def _literals(anchor: str) -> list[str]:
     """Return all literals of an anchor with braces: `SK{0-9a-f}` means `SK0`, `SK1` and so on."""
     parts = _BRACES.split(anchor)
-    choices = ([part] if place % 2 == 0 else _characters(part) for place, part in enumerate(parts))
+    choices = ([part] if place % 2 == 0 else re.findall(f"[{part}]", PRINTABLE) for place, part in enumerate(parts))
     return ["".join(chosen) for chosen in itertools.product(*choices)]
-
-
-@cache
-def _characters(chars: str) -> list[str]:
-    return re.findall(f"[{chars}]", PRINTABLE)
 
 
 def _left(text: str) -> Left:

@@ -359,9 +359,8 @@ class Machine:
         if due_at is not None and self._at <= due_at <= end and type(state) not in _UNINTERRUPTED:
             return self._due
         is_walk = ahead.lines and (type(state) in (AnnouncedValue, CommandLine) or _is_after_value(state))
-        limit = min(end, self._at + CONTEXT_CHARS)
         for at, _, rule in reversed(ahead.lines) if is_walk else ():
-            if at >= limit:
+            if at >= min(end, self._at + CONTEXT_CHARS):
                 break
             is_apart = type(state) is CommandLine or text[at - 1].isspace()  # else it may be a part of the value
             if is_apart and isinstance(rule, LineRule) and rule.may_begin(text, at, self._shown, self._shown_at):

@@ -171,6 +171,7 @@ _SAYING_LINKS: Final = "<(（—–←⇐⬅👈"
 _CLOSES_ASIDE: Final = re.compile(r"[)）]| (?:for|of|to|für|vom|de|pour|del|для|от|к|на)\b")
 _BESIDE: Final = "\"'`*|,)»”」』，"
 _WORD: Final = re.compile(r"[^\W\d_](?:[^\W\d_]|['-](?=[^\W\d_]))*")
+_NEXT_WORD: Final = re.compile(r"[a-z]{1,32}(?=[ \n])")  # as nearly all are
 
 
 class Candidate(NamedTuple):
@@ -186,12 +187,16 @@ def candidates(
 ) -> Iterator[Candidate]:
     """Yield values in `text[start:end]` behind which an announcing word may stand, at one of the `places`, or may
     still come; `lowered` is the text in lower case, as long as the text."""
-    done = start
+    done, made_at = start, -1
     speaking = (
         at for at, stop in places if not _is_silent(lowered[at:stop], goes_on="a" <= lowered[stop : stop + 1] <= "z")
     )
     for place in (*speaking, *(() if is_last else (end,))):
         zone = max(done, place - _REACH_CHARS - _RUN_CHARS_MAX)
+        if made_at < zone:  # the next is far away in most texts, and then there is nothing to do before it
+            made_at = following.start() if (following := _MADE.search(text, zone, end)) else end
+        if made_at >= place:
+            continue
         zone = max(zone, text.rfind("\n", zone, place) + 1, text.rfind("。", zone, place) + 1)
         read_from = place
         while word := _LAST_WORD.match(text, max(0, zone - 1), read_from):
@@ -276,27 +281,28 @@ class ValueBeforeKeyword(State):
             if text[pos].isspace() or text[pos] in _BESIDE:
                 pos += 1
                 continue
-            unit = unit_end(text, pos, min(end, pos + _RUN_CHARS_MAX))
-            if is_cjk(text[pos]):
-                said = words.announcing_cjk.search(text, pos, unit)
-                link = words.links_cjk.match(text, pos, unit)
-                bond = Bond.SAID if link else bond
-                if said is None and link is not None and link.end() == unit:
-                    pos = unit
-                    continue
-                is_over = (
-                    said is None or said.group() in words.codes or words.denies_after_cjk.match(text, said.end(), unit)
-                )
-                family = None if said is None or is_over else family_of(said.group()) or KeywordFamily.PERSONAL
-                return self._verdict(text, at, family, bond)
-            if link := _LINKS.match(text, pos, unit):
-                bond = Bond.SAID if link.group()[0] in _SAYING_LINKS else bond or Bond.LOOSE
-                is_aside = link.group() in "(（"
-                pos = link.end()
-                continue
-            word = _WORD.match(text, pos, unit)
+            word = _NEXT_WORD.match(text, pos, end)
             if word is None:
-                break
+                unit = unit_end(text, pos, min(end, pos + _RUN_CHARS_MAX))
+                if is_cjk(text[pos]):
+                    said = words.announcing_cjk.search(text, pos, unit)
+                    link = words.links_cjk.match(text, pos, unit)
+                    bond = Bond.SAID if link else bond
+                    if said is None and link is not None and link.end() == unit:
+                        pos = unit
+                        continue
+                    family = None
+                    if said and said.group() not in words.codes:
+                        is_over = words.denies_after_cjk.match(text, said.end(), unit)
+                        family = None if is_over else family_of(said.group()) or KeywordFamily.PERSONAL
+                    return self._verdict(text, at, family, bond)
+                if link := _LINKS.match(text, pos, unit):
+                    bond = Bond.SAID if link.group()[0] in _SAYING_LINKS else bond or Bond.LOOSE
+                    is_aside = link.group() in "(（"
+                    pos = link.end()
+                    continue
+                if (word := _WORD.match(text, pos, unit)) is None:
+                    break
             lowered = word.group().lower()
             family = phrase.get(lowered) or family_at_end(lowered)
             if family is KeywordFamily.LOGIN or lowered.removesuffix("'s") in words.locked:
@@ -325,16 +331,13 @@ class ValueBeforeKeyword(State):
         if (
             not is_of_thing
             or not (is_handed or bond is Bond.SAID)
-            or self._value(text).lower().startswith(tuple(words.things))
+            or text[self._start : self._end].lower().startswith(tuple(words.things))
         ):
             return StepResult(at, is_over=True)
         bond = Bond.ADJACENT if is_handed else Bond.LOOSE
         if is_handed and words.of_codes.search(text[self._end : pos].lower()):
             bond = Bond.SAID  # a number is a secret only where there is a lock
         return self._verdict(text, at, KeywordFamily.PERSONAL, bond)
-
-    def _value(self, text: str) -> str:
-        return text[self._start : self._end]
 
     def _announced(
         self, text: str, at: int, stop: int, end: int, family: KeywordFamily, bond: Bond | None, *, is_last: bool
@@ -360,7 +363,7 @@ class ValueBeforeKeyword(State):
         return self._verdict(text, at, family, bond)
 
     def _verdict(self, text: str, at: int, family: KeywordFamily | None, bond: Bond | None) -> StepResult:
-        value = self._value(text)
+        value = text[self._start : self._end]
         if family is None or bond is None or family is KeywordFamily.COOKIE:  # that announces what follows it
             return StepResult(at, is_over=True)
         is_personal = family is KeywordFamily.PERSONAL

@@ -8,7 +8,7 @@ import string
 import tomllib
 from collections.abc import Iterable, Mapping
 from enum import Enum, StrEnum
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -17,7 +17,6 @@ from gateway.scrub.view import is_cjk
 
 _LOOK_BACK_CHARS: Final = 48
 _HEADING_CHARS: Final = 5
-_JOINS: Final = ("_", ".", "-")
 ENDING_CHARS_MAX: Final = 4
 _ENDING: Final = re.compile(f"[а-яё]{{0,{ENDING_CHARS_MAX}}}")
 _HUMP: Final = re.compile(r"[A-ZА-ЯЁ]?[a-zà-öø-ÿа-яё]+|[A-ZА-ЯЁ]+|[\u2e80-\ud7ff]+")
@@ -53,6 +52,7 @@ _CODE: Final = re.compile(r"(?=[A-Z]*\d[A-Z0-9]*[A-Z])[A-Z0-9]{6,32}", re.ASCII)
 _CODE_WORD_CHARS_MAX: Final = 3  # so short a word stands by chance in a code of capitals and digits (`V69PW6G2`)
 _ENCODED_KINDS: Final = (re.compile("[a-z]"), re.compile("[A-Z]"), re.compile("[0-9]"))
 
+_WORDS_KEPT: Final = 4096
 _SWALLOWED_CHARS_MAX: Final = 24
 _SWALLOWED_CHARS_MIN: Final = 3  # shorter words stand at the end of random characters by chance
 _IDENTIFIER_BEFORE: Final = re.compile(r"[^\W\d]*[_-]*\Z")
@@ -123,18 +123,34 @@ class Announcement(NamedTuple):
     """Does its script put spaces between words, so that a value cannot simply follow?"""
     is_pair: bool = False
     """`login/password`: what follows is `bob/…`."""
-    is_argument: bool = False
-    """The first argument of a call (`setenv("PASSWORD", …)`): the second is its value."""
     is_constant: bool = False
     """Part of a name in capitals: an environment variable."""
-    is_heading: bool = False
-    """Begins its line."""
     is_header: bool = False
     """Names the scheme of an `Authorization` header."""
-    is_named: bool = False
-    """The tail of an identifier: somebody's key, not any key."""
-    is_asked: bool = False
-    """Its sentence asks for the value or says that it comes (`what's the password`, `here is the password`)."""
+    before: str = ""
+    """What stands before it, in lower case: looked at when it matters, which is seldom."""
+    may_be_asked: bool = False
+
+    @property
+    def is_argument(self) -> bool:
+        """Tell whether it is the first argument of a call (`setenv("PASSWORD", …)`): the second is its value."""
+        return "(" in self.before and _ARGUMENT.search(self.before) is not None
+
+    @property
+    def is_heading(self) -> bool:
+        """Tell whether it begins its line."""
+        return _HEADING.search(self.before, max(0, len(self.before) - _HEADING_CHARS)) is not None
+
+    @property
+    def is_named(self) -> bool:
+        """Tell whether it is the tail of an identifier: somebody's key, not any key."""
+        is_tail = self.before[-1:].isalnum() and self.before.isascii()
+        return is_tail or _NAMED.search(self.before, len(self.before) - 2) is not None
+
+    @property
+    def is_asked(self) -> bool:
+        """Tell whether its sentence asks for the value or says that it comes (`here is the password`)."""
+        return self.may_be_asked and vocabulary().asks.search(_sentence(self.before)) is not None
 
 
 class Vocabulary:
@@ -160,6 +176,7 @@ class Vocabulary:
         self.announcing = _announcing(self, tables["announcing"])
         self.announcing_cjk = re.compile(trie_pattern(word for word in self.announcing if is_cjk(word[0])))
         self.endings = frozenset(word[-_SWALLOWED_CHARS_MIN:] for word in self.announcing)
+        self.triples = frozenset(word[at : at + 3] for word in self.announcing for at in range(len(word) - 2))
         self.codes = frozenset(word for word, (family, _) in self.announcing.items() if family is KeywordFamily.CODE)
         """Those that announce nothing but what has a digit, if at all."""
 
@@ -273,7 +290,7 @@ def announcement(
         return None
     if word.isascii() and _is_encoded(text, begins, at, stop) and not _ASSIGNS.match(text, stop, end):
         return None
-    if ("{" in before or ":" in before) and _MENTIONED.search(before):
+    if any(map(before.__contains__, ("{", "[redacted:", ":secretsmanager:"))) and _MENTIONED.search(before):
         return None
     needs_sign = word in words.needs_sign and last != "_" and not words.names_login.search(before)
     if family is KeywordFamily.VAGUE and words.denies_before.match(before[::-1]):
@@ -300,7 +317,6 @@ def announcement(
     if family is KeywordFamily.LOGIN and words.denies_after.match(text, stop, end):
         return None
     is_header = family in _OF_HEADERS and "authorization" in before and _HEADER.search(before) is not None
-    is_tail = last.isalnum() and before.isascii()
     return Announcement(
         at,
         stop,
@@ -311,11 +327,9 @@ def announcement(
         is_spaced=_is_letter(text[stop - 1]),
         is_pair=not _PAIR_SIGNS.isdisjoint(before[-2:])
         and _PAIR.search(before, max(0, len(before) - _PAIR_CHARS_MAX)) is not None,
-        is_argument="(" in before and _ARGUMENT.search(before) is not None,
         is_constant=text[at:stop].isupper() and text[at:stop].isascii(),
-        is_heading=_HEADING.search(before, max(0, len(before) - _HEADING_CHARS)) is not None,
-        is_asked=family is KeywordFamily.PERSONAL and words.asks.search(_sentence(before)) is not None,
-        is_named=is_tail or (last in _JOINS and _NAMED.search(before, len(before) - 2) is not None),
+        before=before,
+        may_be_asked=family is KeywordFamily.PERSONAL,
     )
 
 
@@ -330,9 +344,11 @@ def swallowed(text: str, lowered: str, start: int, stop: int) -> Announcement | 
     """Return the announcing word that the secret `text[start:stop]` ends with or inside of: it was glued to the
     secret, and belongs to what follows (`…x7Cookie: session=`). It counts only where a sign or an "is" says so."""
     zone = max(start + 1, stop - _SWALLOWED_CHARS_MAX)
-    endings, ending = vocabulary().endings, lowered[stop - _SWALLOWED_CHARS_MIN : stop]
-    if ending.isascii() and ending.isalnum() and not text[stop : stop + 1].isalpha() and ending not in endings:
-        return None
+    words, ending = vocabulary(), lowered[stop - _SWALLOWED_CHARS_MIN : stop]
+    if ending.isascii() and ending.isalnum():
+        near = (ending, lowered[stop - 2 : stop + 1], lowered[stop - 1 : stop + 2])
+        if words.triples.isdisjoint(near) if text[stop : stop + 1].isalpha() else ending not in words.endings:
+            return None
     for found in _glued_word().finditer(lowered, zone, stop + _SWALLOWED_CHARS_MAX):
         at, end, sign_end = found.start(), found.end("ending"), found.end()
         if at < stop <= sign_end and (end - at >= _SWALLOWED_CHARS_MIN or text[at - 1] in "_-"):
@@ -390,6 +406,7 @@ def family_of(word: str) -> KeywordFamily | None:
     return next((family for family in families if family in _BY_THEMSELVES), None)
 
 
+@lru_cache(_WORDS_KEPT)
 def family_at_end(word: str) -> KeywordFamily | None:
     """Return what a word in lower case, or the last word in it, announces (`WLAN-Passwort`, `Türcode`); a code, too."""
     words = vocabulary()
