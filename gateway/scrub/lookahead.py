@@ -359,7 +359,7 @@ class LookaheadScanner:
             openings += [Opening(at, 3, stop) for at, stop in without_talk(text, lowered, spoken, end, is_last=is_last)]
         openings.sort(key=_BY_PLACE, reverse=True)
         spans.reverse()
-        return Lookahead(spans, openings, [each for each in openings if not each.rank] if of_lines else [])
+        return Lookahead(spans, openings, [each for each in openings if not each.rank] if line_places else [])
 
     def put(self, ahead: Lookahead, values: Sequence[SecretSpan], text: str, start: int, end: int) -> None:
         """Put values between the secrets ahead, with the tokens of `text[start:end]` next to them, now without them."""
