@@ -23,7 +23,7 @@ from gateway.scrub.judge import Bond, is_pass_phrase, is_secret, is_shaped
 from gateway.scrub.known import PLACEHOLDER, in_placeholder, placeholder_in
 from gateway.scrub.rules import CHECKS, Check, SecretSpan, expanded, trie_pattern
 from gateway.scrub.states import State, StepResult
-from gateway.scrub.view import flattening, stretches
+from gateway.scrub.view import flattening, is_cjk, stretches
 from gateway.scrub.words import Announcement, KeywordFamily, backwards, family_of_name, vocabulary
 
 # Seed phrases: twelve to twenty-four words of one list of BIP-39, which nobody says in a row by chance.
@@ -65,17 +65,18 @@ def seed_phrases(text: str, octets: bytes, start: int, end: int) -> list[SecretS
         phrase
         for at, stop in stretches(octets, start, _FLAT, _CHARS_MIN)
         if _may_hold(text[at:stop].split())
-        for phrase in _in_stretch(text, at, stop, end)
+        for phrase in _in_stretch(text, at, stop)
     ]
 
 
-def _in_stretch(text: str, at: int, stop: int, end: int) -> Iterator[SecretSpan]:
+def _in_stretch(text: str, at: int, stop: int) -> Iterator[SecretSpan]:
     """Yield the phrases in a stretch of small letters and spaces."""
     listed = _listed()
     is_glued = at > 0 and not text[at - 1].isspace() and text[at - 1] not in _BEFORE
     words: list[tuple[int, int]] = []
     for word in _PIECE.finditer(text, at, stop):
-        is_whole = word.end() < stop or stop == end or not text[stop].isalnum()
+        after = text[stop : stop + 1]
+        is_whole = word.end() < stop or is_cjk(after) or not (after.isalnum() or PLACEHOLDER.match(text, stop))
         is_word = is_whole and word.group() in listed and not (word.start() == at and is_glued)
         if words and (not is_word or len(words) == WORDS_MAX or word.start() - words[-1][1] != 1):
             yield from _phrase(text, words)
@@ -176,11 +177,16 @@ _CHECKS: Final[Mapping[str, Check]] = {
 }
 
 
+def _line_start(text: str, at: int) -> int:
+    """Return where the line that holds `at` begins, as far as one looks back."""
+    begins = max(0, at - _TABLE_LOOK_BACK_CHARS)
+    return text.rfind("\n", begins, at) + 1 or begins
+
+
 def _mark_of(text: str, at: int) -> tuple[int, str]:
     """Return where the line that holds `at` begins, and the shape of the mark it begins with."""
-    begins = max(0, at - _TABLE_LOOK_BACK_CHARS)
-    line = text.rfind("\n", begins, at) + 1 or begins
-    mark = _MARK.match(text, line, at)
+    line = _line_start(text, at)
+    mark = _MARK.match(text, line, at) if text[line - 1 : line] in ("", "\n") else None
     return line, mark.group().translate(_SHAPE) if mark else ""
 
 
@@ -234,20 +240,19 @@ class LineRule:
             text, at = shown + text[shown_at:at], len(shown) + at - shown_at
         return self.before.search(text, max(0, at - _LOOK_BACK_CHARS), at) is not None
 
-    def secrets(self, found: re.Match[str]) -> list[SecretSpan]:
-        """Return what is to be cut of a matched line: its first named group, or each part of that."""
+    def secrets(self, found: re.Match[str], *, is_new: bool) -> list[SecretSpan]:
+        """Return what is to be cut of a matched line, or was if it is not new: a named group, or each part of that."""
         start, end = next((found.span(name) for name in found.re.groupindex if found.start(name) >= 0), (-1, -1))
         if start < 0:
             return []
         parts = [(start, end)]
         if self.each is not None and found.re is self.line:
             parts = [each.span(1) for each in self.each.finditer(found.string, start, end)]
-        is_new = placeholder_in(found.string, found.start(), min(found.end() + 2, found.endpos)) is None
         return [
             SecretSpan(*part, self.id)
             for part in parts
             if PLACEHOLDER.fullmatch(found.string, *part)
-            or (is_new and all(check(found.string[slice(*part)]) for check in self.checks))  # else it was judged before
+            or (is_new and all(check(found.string[slice(*part)]) for check in self.checks))
         ]
 
 
@@ -309,7 +314,7 @@ class RuledLines(State):
             if found and "columns" in rule.line.groupindex:
                 families = enumerate(map(family_of_name, found["columns"].split(",")))
                 self._columns = {column: family for column, family in families if family in _OF_COLUMNS}
-            self._parts = self._secrets(found)
+            self._parts = self._secrets(found, stop)
             return found is not None and (bool(self._columns) or "columns" not in rule.line.groupindex)
         assert rule.row is not None, "without one nothing is due below"
         self._rows += 1
@@ -321,21 +326,25 @@ class RuledLines(State):
             self._is_under_head = True
             return True
         found = _fits(rule.row, text, at, stop, is_row=True) if self._is_under_head or rule.head is None else None
-        self._parts = self._secrets(found)
+        self._parts = self._secrets(found, stop)
         self._misses = 0 if self._parts else self._misses + 1
         self._is_under_head = found is not None
         return self._misses <= rule.gap and self._rows < _ROWS_MAX
 
-    def _secrets(self, found: re.Match[str] | None) -> list[SecretSpan]:
+    def _secrets(self, found: re.Match[str] | None, stop: int) -> list[SecretSpan]:
         if found is None:
             return []
+        text, is_new = found.string, placeholder_in(found.string, found.start(), stop) is None
         if not self._columns:
-            return self.rule.secrets(found) if "columns" not in found.re.groupindex else []
+            return self.rule.secrets(found, is_new=is_new) if "columns" not in found.re.groupindex else []
         return [
             SecretSpan(*span, self.rule.id)
             for column, span in _cells(found)
-            if column in self._columns
-            and is_secret(found.string[slice(*span)], self._columns[column], Bond.SAID, is_quoted=True)
+            if (family := self._columns.get(column)) is not None
+            and (
+                PLACEHOLDER.fullmatch(text, *span)
+                or (is_new and is_secret(text[slice(*span)], family, Bond.SAID, is_quoted=True))
+            )
         ]
 
 
@@ -514,6 +523,9 @@ class TableColumn(State):
         heads = heads[-len(cells) :]
         begins = max(heads[0][0], heads[0][1] - _COLUMN_NAME_CHARS_MAX)
         first = _FIRST_HEAD.search(text, begins, heads[0][1])  # `"content": "user;password`
+        if placeholder_in(text, below, row_end) and not any(PLACEHOLDER.fullmatch(text, *each) for each in cells):
+            self._between = between  # it had other cells when it was read: a table or none, nothing new is in it
+            return below
         if not 2 <= len(cells) <= len(heads) or first is None:
             return -1
         heads[0] = first.span()
@@ -567,17 +579,17 @@ class TableColumn(State):
 def may_be_head(word: Announcement, text: str, shown_at: int = -1) -> bool:
     """Tell whether the word is followed by the end of a cell, or by what leads to it; at the end of its line, whether
     there is a cell before it. A line that holds a secret, which ended at `shown_at`, is no header."""
-    if shown_at > max(0, word.start - _TABLE_LOOK_BACK_CHARS) and text.find("\n", shown_at, word.start) < 0:
+    if word.family not in _OF_COLUMNS:
         return False
-    if word.family not in _OF_COLUMNS or text.startswith("\n", word.end):
-        return word.family in _OF_COLUMNS and follows_cell(text, word.start)
-    return _MAY_END_CELL.match(text, word.end) is not None
+    is_last = text.startswith("\n", word.end)
+    is_head = follows_cell(text, word.start) if is_last else _MAY_END_CELL.match(text, word.end) is not None
+    line = _line_start(text, word.start)
+    return is_head and shown_at <= line and PLACEHOLDER.search(text, line, word.start) is None
 
 
 def follows_cell(text: str, at: int) -> bool:
     """Tell whether a sign that parts the cells of a table stands before `at` on its line."""
-    begins = max(0, at - _LOOK_BACK_CHARS)
-    return _PARTS_CELLS.search(text, text.rfind("\n", begins, at) + 1 or begins, at) is not None
+    return _PARTS_CELLS.search(text, _line_start(text, at), at) is not None
 
 
 def _cells_of(text: str, start: int, end: int, between: re.Pattern[str]) -> list[tuple[int, int]]:

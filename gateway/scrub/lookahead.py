@@ -223,8 +223,8 @@ _BEFORE_RUN: Final = re.compile(r"(?s:.*)(?<![!-~])")
 _RUN: Final = re.compile(r"[!-~]+")
 _NEXT_CHARS_MAX: Final = 1024  # so much of a token shows that it is one
 _COMMON_ANCHOR_CHARS: Final = 3  # such an anchor stands in a long token by chance
-_NEXT_TRIES_MAX: Final = 8  # an anchor that begins nothing may stand in a long token thousands of times
 _LEFTOVERS_MAX: Final = 4  # tokens may stand wall to wall; deeper than this only somebody who builds it on purpose gets
+_NEXT_TRIES_MAX: Final = 8  # an anchor that begins nothing may stand in a long token thousands of times
 
 
 def _apart(known: Sequence[SecretSpan], others: Iterable[SecretSpan]) -> Iterator[SecretSpan]:
@@ -305,6 +305,10 @@ class Lookahead(NamedTuple):
             near.append(self.spans.pop())
         return near
 
+    def moved(self, by: int) -> None:
+        """Shift all secrets: the text lost `by` characters at its front."""
+        self.spans[:] = [SecretSpan(span.start - by, span.end - by, span.rule) for span in self.spans]
+
     def pass_by(self, at: int) -> None:
         """Drop what begins before `at`."""
         for ahead in self:
@@ -337,12 +341,16 @@ class LookaheadScanner:
         self._secret_in = secret_in
 
     def over(
-        self, text: str, lowered: str, start: int, end: int, certain: Sequence[SecretSpan] = (), *, is_last: bool
+        self, text: str, lowered: str, zone: tuple[int, int, int], certain: Sequence[SecretSpan] = (), *, is_last: bool
     ) -> Lookahead:
-        """Scan `text[start:end]`; `lowered` is the text in lower case, as long as the text. `certain` are secrets that
-        were found already, some of them elsewhere; `is_last` says that no announcing word can follow."""
+        """Scan a `zone` of the text: from where it begins, for secrets from its second place on, to its end; `lowered`
+        is the text in lower case, as long as the text. `certain` are secrets that were found already, some of them
+        elsewhere; `is_last` says that no announcing word can follow."""
+        start, unread, end = zone
         anchors, places, blocks, line_places = self._finder.anchors_in(text, lowered, start, end)
-        spans = self._spans(text, lowered, start, end, anchors, certain)
+        unread_anchors = anchors if start == unread else [each for each in anchors if each[0] >= unread]
+        spans = self._spans(text, lowered, unread, end, unread_anchors, certain)
+        places = sorted((*places, *self._laid_bare(text, lowered, places, spans))) if spans and places else places
         openings = [Opening(at, 1, None) for at in blocks]
         if line_places:
             of_lines = {(at, (rule := line_rules()[lowered[at:stop]]).id): rule for at, stop in line_places}
@@ -361,13 +369,23 @@ class LookaheadScanner:
         spans.reverse()
         return Lookahead(spans, openings, [each for each in openings if not each.rank] if line_places else [])
 
-    def put(self, ahead: Lookahead, values: Sequence[SecretSpan], text: str, start: int, end: int) -> None:
-        """Put values between the secrets ahead, with the tokens of `text[start:end]` next to them, now without them."""
-        if values:
-            ahead.add(values)
-            nearest = bisect_left(ahead.spans, -max(span.end for span in values), key=lambda span: -span.start)
-            near = ahead.spans[max(0, nearest - 1) :][::-1]
-            ahead.add([*self._beside(text, start, end, near, frozenset(values))])
+    def put(self, ahead: Lookahead, values: Sequence[SecretSpan], text: str, start: int) -> None:
+        """Put values between the secrets ahead, and the tokens that end where one of them begins, not before `start`:
+        that will be the end of their run."""
+        ahead.add(values)
+        for value in values:
+            least = max(start, value.start - _NEXT_CHARS_MAX)
+            before, start = _BEFORE_RUN.match(text, least, value.start), value.end
+            ahead.add(self._between(text, [before.end() if before else least, value.start], 0))
+
+    def put_behind(self, ahead: Lookahead, text: str, at: int, end: int) -> None:
+        """Put in the tokens that are glued to a secret which ended at `at`: it will be none of their run."""
+        nearest = next((span.start for span in reversed(ahead.spans) if span.start >= at), end)
+        glued = _RUN.match(text, at, min(nearest, at + CONTEXT_CHARS))
+        if glued is None or glued.end() - at < _TOKEN_CHARS_MIN or not (sites := self._rules.sites(glued.group())):
+            return
+        run = _RUN.match(text, at, end)
+        ahead.add(self._tokens(run.group() if run else "", at, sites, _LEFTOVERS_MAX))
 
     def first_suspect(self, text: str, lowered: str, start: int, end: int) -> int:
         """Return the position in `text[start:end]` of the first thing that a secret may begin with; `end` if there is
@@ -397,24 +415,15 @@ class LookaheadScanner:
                 else:
                     found += self._between(text, edges, 0)
             found.sort()
-        if self._secret_in is not None and (encoded := [*self._encoded(text, octets, start, found, self._secret_in)]):
-            found = sorted((*found, *encoded))
-            found = sorted((*found, *self._beside(text, start, end, found, frozenset(encoded))))
-        return found
+        encoded = [] if self._secret_in is None else [*self._encoded(text, octets, start, found, self._secret_in)]
+        return sorted((*found, *encoded)) if encoded else found
 
-    def _beside(
-        self, text: str, start: int, end: int, found: Sequence[SecretSpan], gone: frozenset[SecretSpan]
-    ) -> Iterable[SecretSpan]:
-        """Return the tokens next to those of the `found` that are `gone`: what is left there is a run of its own."""
-        beside: set[SecretSpan] = set()
-        edges = [start, *(edge for span in found for edge in span[:2]), end]
-        for place, span in enumerate(found):
-            if span in gone:
-                least, most = edges[2 * place], edges[2 * place + 3]
-                before, after = _BEFORE_RUN.match(text, least, span.start), _RUN.match(text, span.end, most)
-                left, right = before.end() if before else least, after.end() if after else span.end
-                beside.update(self._between(text, [left, span.start, span.end, right], 1))
-        return beside
+    def _laid_bare(self, text: str, lowered: str, places: list[Place], spans: Sequence[SecretSpan]) -> Iterator[Place]:
+        """Yield the announcing words in what a secret leaves of a longer one that begins in it."""
+        for span in spans:
+            longer = places[bisect_left(places, (span.end,)) - 1]
+            if longer[0] < span.end < longer[1]:
+                yield from self._finder.anchors_in(text, lowered, span.end, longer[1]).words
 
     def _encoded(
         self, text: str, octets: bytes, start: int, found: Sequence[SecretSpan], secret_in: Callable[[str], str | None]

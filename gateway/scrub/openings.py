@@ -39,13 +39,12 @@ class ReadAhead(State):
     """State: a secret was cut, and more may belong to it: it ended with an announcing word (words.py, `swallowed`), or
     another value follows. What that opens is read ahead: unless it finds a secret, nothing but the first was there."""
 
-    __slots__ = ("_at", "_opened", "is_glued")
+    __slots__ = ("_at", "_opened")
     POSITIONS = ("_at", "_opened")
 
-    def __init__(self, opened: State, at: int, *, is_glued: bool) -> None:
+    def __init__(self, opened: State, at: int) -> None:
         self._opened = opened
         self._at = at
-        self.is_glued = is_glued
 
     def step(self, text: str, at: int, end: int, *, is_last: bool) -> StepResult:
         """See `State.step`. `at` stays where the secret ended until there is a verdict."""

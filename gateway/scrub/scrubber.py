@@ -105,7 +105,6 @@ class Machine:
         self._shown_at = self._cuts_off_at = -1
         self._wrapped = WrappedTokens(secret_in)
         self._own = OwnRuleReader(terms.own) if terms.own is not None else None
-        self._ruled: list[SecretSpan] = []
         self._out: list[str] = []
         self._state: State | None = None
         self._due: RuledLines | TableColumn | None = None
@@ -219,10 +218,12 @@ class Machine:
         self._at -= before
         self._closed -= before
         self._seen -= before
+        self._limit -= before
+        if self._ahead is not None:
+            self._ahead.moved(before)
         self._cuts_off_at -= before
         self._shown_at -= before
         self._wrapped.moved(before)
-        self._ruled = [SecretSpan(span.start - before, span.end - before, span.rule) for span in self._ruled]
         if self._own is not None:
             self._own.moved(before)
         for state in filter(None, (self._state, self._due)):
@@ -240,21 +241,18 @@ class Machine:
             return
         # What was seen while a line was not whole is known: its anchor may stand in a token, which begins before it.
         is_seen = isinstance(self._state, RuledLines) and self._ahead is not None
-        start = self._limit if is_seen else self._at
-        ahead = self._lookahead.over(text, self._lower(), start, end, self._wrapped.spans, is_last=is_last)
+        begun, start = self._limit if is_seen else self._at, max(self._at, self._limit)
+        ahead = self._lookahead.over(text, self._lower(), (begun, start, end), self._wrapped.spans, is_last=is_last)
         if self._values is not None:
-            self._lookahead.put(ahead, self._values.spans(text, start, end), text, start, end)
+            self._lookahead.put(ahead, self._values.spans(text, start, end), text, start)
         if self._terms.met is not None:
             edges = [start, *(edge for span in reversed(ahead.spans) for edge in span[:2]), end]
-            self._lookahead.put(ahead, self._terms.met.spans(text, edges), text, start, end)
-        if is_seen and self._ahead is not None:
+            self._lookahead.put(ahead, self._terms.met.spans(text, edges), text, start)
+        if self._ahead is not None:  # a run is not read again from where a state waits in it
             ahead.spans.extend(self._ahead.spans)
-            ahead.openings.extend(self._ahead.openings)
-            ahead.lines.extend(self._ahead.lines)
-        if self._ruled:
-            self._ruled = [span for span in self._ruled if span.start >= self._at]
-            ahead.cover(self._ruled)
-            self._lookahead.put(ahead, self._ruled, text, start, end)
+            if is_seen:
+                ahead.openings.extend(self._ahead.openings)
+                ahead.lines.extend(self._ahead.lines)
         if self._own is not None and self._own.spans:
             self._own.pass_by(self._at)
             ahead.cover([span for span in self._own.spans if span.end <= end])
@@ -271,7 +269,7 @@ class Machine:
         """Go to the next thing that matters. False: there is none up to `end`."""
         word, self._swallowed = self._swallowed, None
         if word is not None and word.start < self._at <= word.end <= (ahead.spans[-1].start if ahead.spans else end):
-            self._state = ReadAhead(opened_by(word, text), word.end, is_glued=True)
+            self._state = ReadAhead(opened_by(word, text), word.end)
             return True
         opening = ahead.next_opening(end)
         next_at = opening.at if opening else ahead.spans[-1].start if ahead.spans else end
@@ -291,7 +289,8 @@ class Machine:
                     if is_new and rule.may_begin(text, self._at, self._shown, self._shown_at):
                         self._state = RuledLines(rule)
                 case Candidate() as candidate:
-                    self._state = ValueBeforeKeyword(candidate)
+                    near = max(0, self._at - CONTEXT_CHARS, self._shown_at)
+                    self._state = ValueBeforeKeyword(candidate, self._shown + text[near : self._at])
                 case int() as stop:
                     place = self._at, stop
                     announced = announcement(text, self._lowered, place, end, self._shown, self._shown_at)
@@ -310,7 +309,7 @@ class Machine:
             is_form = bool(ahead.spans) and not ahead.spans[-1].rule.startswith((OWN, NAMED))
             state.token_at = ahead.spans[-1].start if is_form else None
         ruled_at = end
-        if due_at is not None and isinstance(due, RuledLines) and _is_after_value(state) and due is not self._due:
+        if due_at is not None and isinstance(due, RuledLines) and type(state) is ReadAhead and due is not self._due:
             if due.waits(text, due_at, end, is_last=is_last):
                 return False
             ruled_at, due_at = due_at, None
@@ -318,12 +317,12 @@ class Machine:
         if due_at is not None and step.waits:
             due_at = None
             step = state.step(text, step.at, end, is_last=is_last)
+        if type(state) is ReadAhead:  # a second scrub goes on with the next word, since it finds no value there
+            ruled_at = min(ruled_at, next((one.at for one in reversed(ahead.openings) if type(one.what) is int), end))
         if step.cut is not None and step.cut.start > ruled_at:  # first the rule says what it knows
             step = StepResult(self._at, is_over=True)
         if step.found:
-            self._ruled += step.found
             ahead.cover(step.found)
-            self._lookahead.put(ahead, step.found, text, self._at, end)
         if ahead.spans and type(state) is not KeyBlock:
             reached = step.cut.end if step.cut else step.at
             if reached > ahead.spans[-1].start:
@@ -336,7 +335,7 @@ class Machine:
         self._at = step.at
         if step.becomes is not None and not (step.cut is not None and self._swallowed):
             is_ahead = step.cut is not None and type(step.becomes) is not ReadAhead
-            self._state = ReadAhead(step.becomes, step.at, is_glued=False) if is_ahead else step.becomes
+            self._state = ReadAhead(step.becomes, step.at) if is_ahead else step.becomes
             return True
         if step.is_over or step.becomes is not None:
             self._close(state)
@@ -356,16 +355,16 @@ class Machine:
         """Return the rule that is to read its line before the open state does, if there is one: a row that is due, or
         for what goes from word to word what a rule knows of its line."""
         due_at = self._due.due_at if self._due is not None else None
-        if due_at is not None and self._at <= due_at <= end and type(state) not in _UNINTERRUPTED:
-            return self._due
-        is_walk = ahead.lines and (type(state) in (AnnouncedValue, CommandLine) or _is_after_value(state))
+        is_due = due_at is not None and self._at <= due_at <= end and type(state) not in _UNINTERRUPTED
+        limit = min(end, self._at + CONTEXT_CHARS, due_at if is_due and due_at is not None else end)
+        is_walk = ahead.lines and type(state) in (AnnouncedValue, CommandLine, ReadAhead)
         for at, _, rule in reversed(ahead.lines) if is_walk else ():
-            if at >= min(end, self._at + CONTEXT_CHARS):
+            if at >= limit:
                 break
-            is_apart = type(state) is CommandLine or text[at - 1].isspace()  # else it may be a part of the value
+            is_apart = type(state) is not AnnouncedValue or text[at - 1].isspace()  # else it may be a part of the value
             if is_apart and isinstance(rule, LineRule) and rule.may_begin(text, at, self._shown, self._shown_at):
                 return RuledLines(rule, at)
-        return None
+        return self._due if is_due else None
 
     def _close(self, state: State) -> None:
         """Go on without a state, with the one that it interrupted, or with the lines that are due below it."""
@@ -399,6 +398,8 @@ class Machine:
         inside = self._swallowed if self._swallowed is not None and self._swallowed.end == span.end else None
         word = text[inside.start : span.end] if inside is not None else ""
         self._shown, self._shown_at = f"{self._shown}{gap}{stand_in}{word}"[-CONTEXT_CHARS:], span.end
+        if self._ahead is not None:
+            self._lookahead.put_behind(self._ahead, text, span.end, self._limit)
         if not self._is_inner:
             self._meet(text, span)
 
@@ -408,7 +409,7 @@ class Machine:
         self._values = self._values or FoundValues()
         added = self._values.add(value, span.rule)
         if added is not None and self._ahead is not None:
-            self._lookahead.put(self._ahead, added.spans(text, span.end, self._limit), text, span.end, self._limit)
+            self._lookahead.put(self._ahead, added.spans(text, span.end, self._limit), text, span.end)
         if added is not None and self._terms.met is not None:
             self._terms.met.add(value, span.rule)
 
@@ -421,10 +422,6 @@ class Machine:
                 self._given_raw = self._view.raw_end(self._at)
                 if self.findings:
                     self.findings[-1] = replace(self.findings[-1], end=self._given_raw)
-
-
-def _is_after_value(state: State) -> bool:
-    return type(state) is ReadAhead and not state.is_glued
 
 
 def _with_tokens(value: SecretSpan | None, tokens: Sequence[SecretSpan]) -> SecretSpan:
@@ -622,17 +619,18 @@ def scrub_after(scrubber: Scrubber, ending: str, text: str) -> Scrubbed:
         return alone
     border = len(ending) + 1
     raw = f"{ending} {message}"
-    clean, unsorted = scrubber.examine(raw)
-    found = sorted(unsorted, key=lambda each: each.start)
+    clean, found = scrubber.examine(raw)
     in_message = tuple(each for each in found if each.end > border)
     begins_at = len(text) - len(message)
     if not in_message or in_message[0].start != border or any(each.start == begins_at for each in alone.findings):
         return alone
-    shown = _after_border(raw, clean, found, border)
-    if shown is None:  # the clean text does not say where the message begins: it may hold what it should not
+    before = found[: -len(in_message)]
+    stand_ins = (scrubber._terms.placeholders.stand_in(each.rule, "") for each in before)  # as long as any of the kind
+    begins = border + sum(map(len, stand_ins)) - sum(each.end - each.start for each in before)
+    if PLACEHOLDER.match(clean, begins) is None:  # nothing says where the message begins
         return Scrubbed(scrubber.scrub(WHOLE_TEXT), in_message)
     # Read alone it may show what the announcement has hidden.
-    again = scrubber.examine(shown)
+    again = scrubber.examine(portion(clean, begins, len(clean)))
     return Scrubbed(again.text, (*in_message, *again.findings))
 
 
@@ -654,24 +652,6 @@ def announces(text: str) -> bool:
     says, carries = vocabulary().says, vocabulary().carries | vocabulary().types
     is_carried = carries.issuperset(rest) or (rest[0] in carries and len(rest) <= _CARRIED_WORDS_MAX)
     return is_carried or rest[-1] in says
-
-
-def _after_border(raw: str, clean: CleanText, found: Sequence[Finding], border: int) -> CleanText | None:
-    """Return the part of `clean` that begins where a finding begins at `border` in `raw`; None where the two texts do
-    not agree on it. What is no secret stands in both alike."""
-    raw_at = clean_at = 0
-    begins: int | None = None
-    for each in found:
-        length = each.start - raw_at
-        if length < 0 or raw[raw_at : each.start] != clean[clean_at : clean_at + length]:
-            return None
-        clean_at += length
-        begins = clean_at if each.start == border else begins
-        stand_in = PLACEHOLDER.match(clean, clean_at)
-        if stand_in is None:
-            return None
-        raw_at, clean_at = each.end, stand_in.end()
-    return None if begins is None or raw[raw_at:] != clean[clean_at:] else portion(clean, begins, len(clean))
 
 
 # Text files without their secrets, a piece at a time, so that nobody else has to wait.

@@ -260,15 +260,16 @@ class ValueBeforeKeyword(State):
     """State: a value that looks made was read; is it announced behind? One that is handed over (`use … for`, `…, that's
     the`) may go to a thing that it opens, too."""
 
-    __slots__ = POSITIONS = ("_after", "_end", "_start")
+    __slots__ = ("_after", "_end", "_is_handed", "_start")
+    POSITIONS = ("_after", "_end", "_start")
 
-    def __init__(self, candidate: Candidate) -> None:
+    def __init__(self, candidate: Candidate, before: str) -> None:
         self._start, self._end, self._after = candidate
+        self._is_handed = vocabulary().hands.match(before.lower()[::-1]) is not None
 
     def step(self, text: str, at: int, end: int, *, is_last: bool) -> StepResult:
         """See `State.step`."""
-        words = vocabulary()
-        is_handed = words.hands.match(text[max(0, at - _REACH_CHARS) : at].lower()[::-1]) is not None
+        words, is_handed = vocabulary(), self._is_handed
         bond: Bond | None = Bond.LOOSE if is_handed else None
         is_certain = is_aside = is_of_thing = False
         phrase: Mapping[str, KeywordFamily] = {}
@@ -302,6 +303,7 @@ class ValueBeforeKeyword(State):
                     pos = link.end()
                     continue
                 if (word := _WORD.match(text, pos, unit)) is None:
+                    is_of_thing = is_of_thing and PLACEHOLDER.match(text, pos) is None
                     break
             lowered = word.group().lower()
             family = phrase.get(lowered) or family_at_end(lowered)

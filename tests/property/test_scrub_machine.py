@@ -129,6 +129,8 @@ def test_a_number_in_two_parts_may_be_cut_in_its_second() -> None:
 @example("KEY s cvv 617\\n")
 @example("pass:'.0.1 (admin/G4cl7)")
 @example("pasphrase correct horse\n\n12Abcdef,")
+@example("Seed:secret, gh secret set dy k2iX77\n")
+@example("zoo ability legal about winner absent absorb thank absurd year access wave是")
 def test_a_stream_of_single_characters_equals_the_whole(text: str) -> None:
     assert joined(text, list(range(len(text)))) == SCRUBBER.scrub(text)
 
@@ -147,6 +149,15 @@ def test_a_stream_of_single_characters_equals_the_whole(text: str) -> None:
 @example(draw("TAN für 548228EAAA<base62:60>", seed=6))
 @example(draw("login r L2|rft.<base62:48>", seed=7))
 @example("rootpw Tc7SR4, lt-cred-mech\nuser=ann:zWQ7r")
+@example("r;pw\n;unprotect with C6n;APk7\n;z1U0")
+@example('парль aUr!7x"|r|passwor\nb|S3cr')
+@example("AUTH 8LE9Y4)example:5432:p:b:FWrgGJ")
+@example(draw("wpa_passphrase e' N4Lx7')-----BEGIN PRIVATE KEY-----\n<base64:64>", seed=1))
+@example(draw("use Qr7sT9 wifi=ghp_<base62:36>", seed=1))
+@example("xK9-known-valueuse 2ChIBi wifi")
+@example(draw("AKIA<upper36:16>AKIA<upper36:16>sk-<base62:20>T3BlbkFJ<base62:20>", seed=3))
+@example('pass:t!pass"Passwds:\n- iX77\n- P5eM')
+@example(draw("sl.<base64url:135>,Passwds:\n- ji3N", seed=12))
 def test_scrubbing_twice_is_scrubbing_once(text: str) -> None:
     once = SCRUBBER.scrub(text)
     assert SCRUBBER.scrub(once) == once
