@@ -58,7 +58,6 @@ _DATE: Final = re.compile(
     r"\d{1,4}[-/.:]\d{1,2}(?:[-/.:]\d{1,4})?(?:T[\d:.Z+-]+)?|\d+(?:\.\d+)*%?|v?\d+(?:\.\d+)+|\d+[a-zA-Z]{1,3}", re.ASCII
 )
 _HUMP: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", re.ASCII)
-_SHOUTED_MIX: Final = re.compile(r"[A-Z]+\d+[A-Z]+|\d+[A-Z]+\d*", re.ASCII)
 _SPOKEN: Final = re.compile(r"[A-Z]{1,5}|[a-z]|[A-Z]?[a-z]*[aeiouyAEIOUY][a-z]*|[A-Z]*[AEIOUY][A-Z]*|\d{1,5}", re.ASCII)
 _ENCODED_SIGNS: Final = re.compile(r"%(?:2[27]|60|3[CcEe])")
 """Signs around a value in an address, which the view leaves encoded."""
@@ -86,9 +85,6 @@ _NAME_AND_VALUE: Final = re.compile(
     re.ASCII,
 )
 """Behind a mere mention, something else is assigned (`-Dprefix=…`)."""
-
-_MODEL: Final = re.compile(r"[A-Z]{2,5}[a-z]?[-#_.v]?\d[\d.v-]{0,3}[a-z]?(?:[-/][A-Z][a-z]+)?|[A-Z]\d{1,4}")
-"""`SHA256`, `SOCKSv5`, `PKCS#12`, `E464`: what a technical text calls things."""
 
 _TYPE: Final = re.compile(r"[A-Za-z]\w*(?:Key|Token|Secret|Lexer|Parser|Provider|Factory)", re.ASCII)
 _CODE_SIGNS: Final = re.compile(r"[()\[\]{}|,;].{0,22}[()\[\]{}|,;]|\A(?=.{0,23}\Z).*[()\[\]{}|,;]")
@@ -238,7 +234,7 @@ def _is_personal(value: str, bond: Bond, *, is_quoted: bool) -> bool:
         return bond >= Bond.SAID or (bond == Bond.ADJACENT and len(value) >= 5)
     if _DATE.fullmatch(value):
         return False
-    if (bond < Bond.SAID and _MODEL.fullmatch(value)) or (bond < Bond.ASSIGNED and value.startswith("\\")):
+    if bond < Bond.ASSIGNED and value.startswith("\\"):
         return False
     if value.isalpha():
         is_name = not is_quoted and _is_name(value) and announces_more(value)
@@ -317,6 +313,6 @@ def _is_name(piece: str) -> bool:
     humps = _HUMP.findall(piece)
     if sum(map(len, humps)) != len(piece) or 4 * len(humps) > len(piece) + 4:
         return False
-    if sum(hump.isdigit() for hump in humps) > 1 or (len(piece) >= 14 and _SHOUTED_MIX.fullmatch(piece)):
+    if sum(hump.isdigit() for hump in humps) > 1:
         return False
     return all(_SPOKEN.fullmatch(hump) and (hump.isupper() or not UNSPOKEN.search(hump)) for hump in humps)

@@ -510,10 +510,8 @@ class MetInChat:
         done = start
         for at in sorted(edges):
             for length in lengths:
-                if at < done or at + length not in edges:
-                    continue
-                met = self._met.get(self._hash(text[at : at + length]))
-                if met is not None:
+                is_piece = at >= done and at + length in edges
+                if is_piece and (met := self._met.get(self._hash(text[at : at + length]))) is not None:
                     done = at + length
                     yield SecretSpan(at, done, met.rule)
 

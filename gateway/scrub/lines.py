@@ -151,7 +151,7 @@ _WRAPPED_END: Final = re.compile(r"\\{0,7}[\"'](?=[\]}),;:<]|\s*\Z)|</|<br|\{(?:
 
 _WRAPPED_ENDS_MAX: Final = 16
 _QUOTE: Final = re.compile(r"(?:\\\\(?:\{0,\d\}|\?))?\[(?:\"'|'\")\]")
-_IN_ANY_DRESS: Final = r"(?:\\{0,7}[\"']|\"\"|'')"
+_IN_ANY_DRESS: Final = r"(?:\\{0,7}[\"']|\"\"|'')"  # a quote: escaped in JSON, doubled in CSV, SQL and YAML
 _SHAPE: Final = str.maketrans("123456789", "0" * 9)
 _OF_COLUMNS: Final = (KeywordFamily.PERSONAL, KeywordFamily.KEY)
 _CELL: Final = re.compile(r"[(,]|\\?[\"'](?P<value>(?:[^\"'\\]|\\.|''){0,256}?)\\?[\"']|[^(,\"']+")
@@ -395,8 +395,10 @@ def line_rules() -> Mapping[str, LineRule]:
 
 def _rule(rule_id: str, row: Mapping[str, Any], parts: Mapping[str, str]) -> LineRule:
     def pattern(name: str) -> Any:
-        quoted = _quoted(expanded(row[name], parts)) if name in row else None
-        return quoted and re.compile(quoted + (r"\Z" if name == "before" else ""))
+        if name not in row:
+            return None
+        in_any_dress = _QUOTE.sub(lambda quote: _IN_ANY_DRESS, expanded(row[name], parts))
+        return re.compile(in_any_dress + (r"\Z" if name == "before" else ""))
 
     return LineRule(
         id=rule_id,
@@ -406,11 +408,6 @@ def _rule(rule_id: str, row: Mapping[str, Any], parts: Mapping[str, str]) -> Lin
         chars_max=row.get("chars_max", _LINE_CHARS_MAX),
         checks=tuple(_CHECKS[name] for name in row.get("checks", ())),
     )
-
-
-def _quoted(pattern: str) -> str:
-    """Return a pattern with each quote in any dress: escaped in JSON, doubled in CSV, SQL and YAML."""
-    return _QUOTE.sub(lambda quote: _IN_ANY_DRESS, pattern)
 
 
 def _line_end(

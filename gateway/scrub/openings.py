@@ -92,7 +92,6 @@ class LoginPair(State):
     POSITIONS = ("_begun_at",)
 
     _CONNECTS: Final = re.compile(r"[:=—–-]{1,2}\Z|[-=]{1,2}>\Z|[:=]|[*_`\"']{1,2}")
-    _WORD: Final = re.compile(r"[^\W\d_]{1,20}(?=[:,]?\Z)")
     _PAIR: Final = re.compile(r"(?P<name>[A-Za-z][a-z.@_-]{0,39}\d{0,4})[:/](?!/)(?P<value>\S{6,64})")
     _SEPARATES: Final = re.compile(r"/{1,2}\Z|[|:]\Z|(?P<word>and|и|und|y|et|e)\Z")
     _NAME: Final = re.compile(r"[\w.@+-]{1,40}(?P<separator>[:,]?)\Z")

@@ -291,12 +291,11 @@ def discord(secret: str) -> bool:
 
 def base58check(secret: str) -> bool:
     """Check that the last four bytes are the double SHA-256 of the rest: Bitcoin's own proof."""
+    if not set(_BASE58).issuperset(secret):
+        return False
     number = 0
     for char in secret:
-        digit = _BASE58.find(char)
-        if digit < 0:
-            return False
-        number = number * 58 + digit
+        number = number * 58 + _BASE58.index(char)
     whole = number.to_bytes((number.bit_length() + 7) // 8, "big")
     body, checksum = whole[:-4], whole[-4:]
     return hashlib.sha256(hashlib.sha256(body).digest()).digest()[:4] == checksum

@@ -157,7 +157,8 @@ class Machine:
         return self._closed
 
     def _before_open_value(self, text: str, border: int, *, is_full: bool) -> int:
-        """Return the beginning of the unit in which a token or a known value begins that may go on after `border`."""
+        """Return the beginning of the unit in which something begins that may go on after `border`: a token, a known
+        value, words that belong together."""
         end, begun = border, self._settle(text, border, is_last=False)
         run = ListedRun()
         while True:
@@ -166,7 +167,8 @@ class Machine:
                 self._terms.known.reaches_over(text, self._closed, end, border),
                 self._wrapped.reaches_over(end),
                 end if self._own is None else self._own.reaches_over(end),
-                self._open_words(text, end, run),
+                open_anchor(text, self._closed, end),
+                end if self._is_inner else run.open_at(text, self._closed, end),
             )
             if begun >= end:
                 break
@@ -184,11 +186,6 @@ class Machine:
         if self._own is not None:
             at = min(at, self._own.settle(text, self._lower(), self._closed, border, is_last=is_last))
         return at
-
-    def _open_words(self, text: str, border: int, run: ListedRun) -> int:
-        """Return where words begin that may belong together with the next one; else `border`."""
-        at = open_anchor(text, self._closed, border)
-        return at if self._is_inner else min(at, run.open_at(text, self._closed, border))
 
     def _forced_border(self, text: str, window: int) -> int:
         zone = window - _CUT_ZONE_CHARS

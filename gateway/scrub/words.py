@@ -335,9 +335,7 @@ def announcement(
 
 def _sentence(before: str) -> str:
     """Return what of the text before a word belongs to its sentence; the kind that a placeholder names does not."""
-    return before[
-        max(before.rfind("]"), before.rfind("\n"), before.rfind(". "), before.rfind("? "), before.rfind("! ")) + 1 :
-    ]
+    return before[max(map(before.rfind, ("]", "\n", ". ", "? ", "! "))) + 1 :]
 
 
 def swallowed(text: str, lowered: str, start: int, stop: int) -> Announcement | None:

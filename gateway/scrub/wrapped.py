@@ -361,9 +361,8 @@ def _accepted_end(rule: SecretRule, joined: str, anchor_at: int, span: SecretSpa
     widths = {right - left for left, right in pairwise(breaks)}
     is_column = len(breaks) > 1 and len(widths) == 1
     for position, following in pairwise([*inside, span.end]):
-        is_token = anchor_at < position and rule.match(joined[:position], anchor_at, span.start) is not None
-        if not is_token:
-            continue
+        if anchor_at >= position or rule.match(joined[:position], anchor_at, span.start) is None:
+            continue  # no token yet
         more = joined[position:following]
         is_complete = rule.is_complete(joined[span.start : position]) and not is_column
         is_said = is_wordy(more) or _TIME.match(more) is not None
