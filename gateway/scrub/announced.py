@@ -98,7 +98,7 @@ OPEN_MEASURE: Final = re.compile(r"\d{1,6}(?:(?: \w{0,7}){0,3}|,? ?(?:[A-Z][a-z]
 
 SPLIT_NUMBER: Final = re.compile(r"[0-9]{3}[ -][0-9]{3}(?![ -]?[0-9])\b")
 
-NEXT_NAME: Final = re.compile(r"[^\W\d_]{2,24}(?=[=:])")
+NEXT_NAME: Final = re.compile(r"(?:[^\W\d_]{2,24}_){0,4}([^\W\d_]{2,24})(?=[=:])")
 SCHEME_AND_VALUE: Final = re.compile(r"[A-Za-z-]{3,16} (?:token=)?(?=\S+\Z)")
 NAME_AND_VALUE: Final = re.compile(r"[^/:|]{1,64}[/:|](?!/)")
 
@@ -536,7 +536,7 @@ class AnnouncedValue(State):
             return StepResult(at, waits=True)
         elif NO_VALUE.match(text, at, end):
             return StepResult(at, is_over=True)
-        if (name := NEXT_NAME.match(text, at, end)) and is_announcing(name.group().lower()):
+        if (name := NEXT_NAME.match(text, at, end)) and is_announcing(name[1].lower()):
             return StepResult(at, is_over=True)
         is_split = self._word.word in vocabulary().numbers and SPLIT_NUMBER.match(text, at, end)
         bare = is_split or _BARE_VALUE.match(text, at, unit)

@@ -437,14 +437,14 @@ _HEAD: Final = re.compile(rf"[^\W\d_](?:[^\W\d]|[ _/-](?! )){{0,{_COLUMN_NAME_CH
 _FIRST_HEAD: Final = re.compile(rf"{_HEAD.pattern}\Z")
 """Of the first column, behind whatever stands on its line before it."""
 
-_AT_EDGE: Final = re.compile(r"[\\\"'`*]{0,6}[ \t]{0,40}(?:\r?\n|[|,;\t]|(?<= ) )")
-_MAY_END_CELL: Final = re.compile(r"(?=[ \t\r|,;\\\"'`*])[\\\"'`*]{0,6}+ ?+(?:[\s|,;\"'`*]|\Z)")
+_AT_EDGE: Final = re.compile(r"[\\\"'`*]{0,6}[ \t]{0,40}(?:(?:<br/?>)?\r?\n|[|,;\t]|(?<= ) )")
+_MAY_END_CELL: Final = re.compile(r"(?=[ \t\r|,;\\\"'`*<])[\\\"'`*]{0,6}+ ?+(?:<br|[\s|,;\"'`*]|\Z)")
 """What may become an edge when more of the text is there."""
 
-_HEAD_REST: Final = re.compile(r"(?:[^\W\d]|[-/ \t|,;\\\"'`*\r])*\n?")
+_HEAD_REST: Final = re.compile(r"(?:[^\W\d]|[-/ \t|,;\\\"'`*\r])*(?:<br/?>)?\n?")
 """What follows on the line of a header; any other character says that this is none."""
 
-_RULE_LINE: Final = re.compile(r"(?:[\s|:=+-]*|\",)\Z")
+_RULE_LINE: Final = re.compile(r"(?:[\s|:=+-]*(?:<br/?>)?|\",)\Z")
 _PARTS_CELLS: Final = re.compile(r"[|\t;,]|  ")
 _AROUND_CELL: Final = " \t\r\\\"'`*}]"
 _BETWEEN_CELLS: Final = tuple(map(re.compile, (r"\|", r"\t", ";", ",", r"[ \t]{2,}")))
@@ -485,7 +485,7 @@ class TableColumn(State):
         limit = min(end, at + _HEAD_CHARS_MAX)
         edge = _AT_EDGE.match(text, at, limit)
         if edge is None:
-            is_open = not is_last and end - at < _HEAD_CHARS_MAX and not text[at:end].strip(_AROUND_CELL)
+            is_open = not is_last and end - at < _HEAD_CHARS_MAX and not text[at:end].strip(_AROUND_CELL + "<br/>")
             return None if is_open else -1
         rest = _HEAD_REST.match(text, at, limit)
         if rest is None or not rest.group().endswith("\n"):
@@ -496,7 +496,7 @@ class TableColumn(State):
         self._mark = mark if _behind(mark, text, below) > below else ""
         line += len(self._mark)
         bar = text.find("|", line, at)
-        line = bar if bar > line and text[bar - 1] in "\"'>[" else line  # `"content": "| user | password |`
+        line = bar if bar > line and text[bar - 2 : bar].rstrip()[-1:] in "\"'>[:" else line  # `"content": "| user |`
         head = text[line : below - 1]
         for between in _BETWEEN_CELLS:
             if between.search(head.strip()):
@@ -591,6 +591,7 @@ def follows_cell(text: str, at: int) -> bool:
 
 def _cells_of(text: str, start: int, end: int, between: re.Pattern[str]) -> list[tuple[int, int]]:
     """Return the cells of one line without the space around them."""
+    end = end if (line_break := text.find("<br", start, end)) < 0 else line_break
     start, end = _without(" \t\r|", text, start, _without(" \t\r|\"'}]", text, start, end)[1])
     parts: list[tuple[int, int]] = []
     for sign in between.finditer(text, start, end):
@@ -598,8 +599,7 @@ def _cells_of(text: str, start: int, end: int, between: re.Pattern[str]) -> list
             continue  # a comma inside a cell
         parts.append((start, sign.start()))
         start = sign.end()
-    parts.append((start, end))
-    return [_without(_AROUND_CELL, text, *part) for part in parts]
+    return [_without(_AROUND_CELL, text, *part) for part in (*parts, (start, end))]
 
 
 def _without(around: str, text: str, start: int, end: int) -> tuple[int, int]:

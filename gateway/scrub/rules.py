@@ -307,7 +307,7 @@ _STANDS_IN: Final = re.compile(r"(?i)your[-_]|[-_]here\b|placeholder|<|\{\{|\*\*
 def no_reference(secret: str) -> bool:
     """Tell whether a secret is neither a variable nor a stand-in such as `password` or `***`."""
     return (
-        not re.match(r"[$%{<\[]", secret)
+        not re.match(r"[${<\[]|%(?![2-7][0-9A-Fa-f])", secret)
         and len(set(secret)) >= 3
         and not _STAND_INS.fullmatch(secret)
         and not secret.isspace()
