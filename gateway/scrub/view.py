@@ -81,9 +81,9 @@ _SPELLING: Final = re.compile(
     rf"|{_ESC}\]8;[A-Za-z0-9=:_-]{{0,24}};"  # the head of a terminal's link; its address is text
     r"|%[eE]2%80%8[b-fB-F]|%[cC]2%[aA][dD]|%[eE][fF]%[bB]{2}%[bB][fF])"
     r"|(?P<end>\x1b\\)|(?P<plus>\+)"
-    r"|\\{1,4}(?:(?P<mark>[!#$%&()*+,\-./:;<=>?@\[\]^_{|}~])"
+    r"|\\{1,4}(?:(?P<mark>[!#$%&()*+,\-./:;<=>?@\[\]^_{|}~])|x(?P<narrow>[0-9A-Fa-f]{2})"
     r"|(?:u|U0000|(?P<brace>u\{))(?P<wide>[0-9A-Fa-f]{4}|(?<=\{)[0-9A-Fa-f]{2,6})(?(brace)\})"
-    r"|x(?P<narrow>[0-9A-Fa-f]{2})|(?P<newline>(?<!\b[A-Za-z]:\\)(?<!\b[A-Za-z]: \\\\)(?<!\b[A-Za-z]: \\\\\\\\)(?:r\\{1,4})?n))"
+    r"|(?P<newline>(?<!\b[A-Za-z]:\\)(?<!\b[A-Za-z]: \\\\)(?<!\b[A-Za-z]: \\\\\\\\)(?:r\\{1,4})?n))"
     r"|(?P<octets>%(?:[cC][2-9a-fA-F]|[dD][0-9a-fA-F]|[eE][0-9a-fA-F]%[89abAB][0-9a-fA-F])%[89abAB][0-9a-fA-F])"
     r"|%(?:25){0,3}(?P<percent>[2-7][0-9A-Fa-f]|0[aAdD])"
     r"|&(?:amp;){0,3}(?:\#(?:(?P<decimal>[0-9]{1,7})|[xX](?P<hex>[0-9A-Fa-f]{1,6}));?"

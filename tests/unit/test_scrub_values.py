@@ -124,6 +124,9 @@ curl https://example.org/oauth2/token -d grant_type=client_credentials -u shop-w
 <add key="Password" value="{p}"/>
 """.strip().splitlines()
 HARMLESS = r"""
+ssh -i ~/.ssh/build_key ann.smith@web-old.studio-mare.example
+login.token=3DZugangsschl=C3=BCssel
+hast du das Passwort ge=C3=A4ndert? sag
 API_SECRET = env("API_SECRET")
 passwd="password="passphrase="
 password = config.get("db", "password")
@@ -306,6 +309,10 @@ def test_a_key_that_somebody_owns_may_look_like_a_commit() -> None:
         "login ok password=Otter.Lamp77",
         "name=ann&message=my+password+is+{p}+i+think&submit=1",
         "body=grant+it+to+ann+identified+by+%27{p}%27%3B&draft=1",
+        "<p>user;password<br/>\nann;{p}<br/>\n</p>",
+        "User: | host | password |\n|---|---|\n| nas | {p} |",
+        r"net use Z: \\nas7\share {p} /user:ann",
+        "postgres://ann:%23x{p}@db7/shop",
     ],
 )
 def test_what_quotes_a_row_or_doubles_its_quotes_hides_nothing(text: str) -> None:
@@ -314,8 +321,9 @@ def test_what_quotes_a_row_or_doubles_its_quotes_hides_nothing(text: str) -> Non
     assert "Lamp77" not in clean
 
 
-def test_an_option_at_the_end_of_a_line_takes_nothing_from_the_next() -> None:
-    assert scrub(text := "mysql -u root -p\n#+END_SRC2") == text
+@pytest.mark.parametrize("text", ["mysql -u root -p\n#+END_SRC2", "DB_PASSWORD=********\nAPI_KEY=********"])
+def test_nothing_is_taken_from_the_line_below(text: str) -> None:
+    assert scrub(text) == text
 
 
 def test_a_long_name_with_a_strange_sign_is_judged_in_one_pass() -> None:
