@@ -90,7 +90,8 @@ ADDRESS: Final = re.compile(
 """A host or a mail address: what a secret may be for."""
 
 NO_VALUE: Final = re.compile(
-    r"\d{1,6} (?:k?m|ft|met(?:er|re)s?|м|метр\w*|kg)\b|(?<=PASS: )(?:Test[A-Z_]|test_)\w+"
+    r"\d{1,6} (?:k?m|ft|met(?:er|re)s?|м|метр\w*|kg)\b|(?<=PASS: )(?:Test[A-Z_]|test[-_])\w+"
+    r"|(?:(?<=NOPASSWD: )|(?<=NOPASSWD:))\w"
     r"|[1-9]\d{5}(?: is (?:the area|(?:the |for )?[A-Z])|(?:,|(?<=ode: \d{6})) [A-Z][a-z]{2,16},? [A-Z])"
 )
 OPEN_MEASURE: Final = re.compile(r"\d{1,6}(?:(?: \w{0,7}){0,3}|,? ?(?:[A-Z][a-z]{0,16}(?:,? ?)?)?)\Z")

@@ -34,7 +34,7 @@ _EXPRESSION: Final = re.compile(
     r"|params|opts|options|conf)\."
 )
 _NO_CALL: Final = re.compile(r"\([^()]*\)\w")  # what goes on behind its brackets is not called
-_SCRIPT: Final = re.compile(r"\A(?:null|true|false|undefined);|[)}\]][{(;,)}\]]|=>|&&|[=!]==|\|\||\(\)|`:|\){")
+_SCRIPT: Final = re.compile(r"\A(?:null|true|false|undefined);|[)}\]][{(;,)}\]]|=>|&&|[=!]==|[<>~]=\d|\|\||\(\)|`:|\){")
 _PRINTED: Final = re.compile(r"%[\d.*$]*l*[sdufxi]")
 _CALL: Final = re.compile(
     r"[$@]?([A-Za-z_][\w.]*\w)(?:[(\[]|(?<=\w)\{(?=\w)|\?\?|\?\.|->|::|[+|][A-Za-z_]+\.|!?,?\Z)|\$(\w{2,24})-\Z",
@@ -47,23 +47,25 @@ _NUMBERED_MEMBER: Final = re.compile(
 """No member is called so: `berlin.2302`, `h4rb0r.88`, `berlin.harbor88`."""
 
 MASKED: Final = re.compile(r"[*•xX.…_#?-]{3,}\Z|.{0,4}[*•]{3,}|<?\[?(?:redacted|removed|hidden)", re.IGNORECASE)
-_REGEX: Final = re.compile(r"\(\?[=!:<]|\[\^?[aA0]-[zZ9]|\{\d+,\d*\}[$/\"']|A-Z\d?0-9|A-Za-z")
+_REGEX: Final = re.compile(r"\A/?\^[\[(\\]|\(\?[=!:<]|\[\^?[aA0]-[zZ9]|\{\d+,\d*\}[$/\"']|A-Z\d?0-9|A-Za-z")
 """A pattern that passwords must match."""
 
 _STANDS_IN: Final = re.compile(
     r"your(?=[-_ ])|your(?:api|pass|key|token|secret)|placeholder|example|changeme|change[-_]me|xxxx|\*\*\*|\.\.\."
-    r"|(?:replace|insert)[-_]|[-_]here\b|required\||(?:\A|[=:])%[\d$.]*l*[sdrxuif](?:[%:,/]|\Z)|\{\}|(\w)\1{11}\Z"
+    r"|\A(?:list|dict|set|tuple|optional|map|array|vec)[\[<(]\w|(?:replace|insert)[-_]|[-_]here\b|required\||(?:\A|[=:])%[\d$.]*l*[sdrxuif](?:[%:,/]|\Z)|\{\}|(\w)\1{11}\Z"
 )
 _DATE: Final = re.compile(
     r"\d{1,4}[-/.:]\d{1,2}(?:[-/.:]\d{1,4})?(?:T[\d:.Z+-]+)?|\d+(?:\.\d+)*%?|v?\d+(?:\.\d+)+|\d+[a-zA-Z]{1,3}", re.ASCII
 )
-_HUMP: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", re.ASCII)
-_SPOKEN: Final = re.compile(r"[A-Z]{1,5}|[a-z]|[A-Z]?[a-z]*[aeiouyAEIOUY][a-z]*|[A-Z]*[AEIOUY][A-Z]*|\d{1,5}", re.ASCII)
-_ENCODED_SIGNS: Final = re.compile(r"%(?:2[27]|60|3[CcEe])")
-"""Signs around a value in an address, which the view leaves encoded."""
-
-_TYPESETTING: Final = re.compile(r"\\?\*\([A-Z][a-z]|\\(?:f[A-Z0-9]|[&e\\-]|\([\w:*^`']{1,2}|[ms]\[?[\w+-]{0,8}\]?)")
-"""What manual pages are written with: no part of a value."""
+_HUMP: Final = re.compile(r"(?:[A-Z]+(?![a-z])|[A-Z]?[a-z]+)(?:\d(?=[A-Z][a-z]{2}))?|\d+", re.ASCII)
+_SPOKEN: Final = re.compile(
+    r"(?:[A-Z]{1,5}|[a-z]|(?=.*[aeiouyAEIOUY]|Http)(?:[A-Z]?[a-z]*|[A-Z]*))\d?|\d{1,5}", re.ASCII
+)
+_DRESS: Final = re.compile(
+    r"\\?\*\([A-Z][a-z]|\\(?:f[A-Z0-9]|[&e\\-]|\([\w:*^`']{1,2}|[ms]\[?[\w+-]{0,8}\]?)"
+    r"|%(?:2[27]|60|3[CcEe])|\A3D|(?:=[C-F][0-9A-F](?:=[89AB][0-9A-F]){1,3})+"
+)
+"""What manual pages are written with, signs around a value in an address, letters of a mail in quoted-printable."""
 
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 _NIL_CHARS: Final = 2  # a UUID of one digit and its dashes is nobody's
@@ -133,10 +135,7 @@ def is_secret(value: str, family: KeywordFamily, bond: Bond, *, is_quoted: bool,
     """Judge one value without spaces; `is_constant` says that an environment variable's name assigns it."""
     if family is KeywordFamily.CODE:
         return False
-    if "\\" in value or "*(" in value:
-        value = _TYPESETTING.sub("", value)
-    if "%" in value:
-        value = _ENCODED_SIGNS.sub("", value)
+    value = _DRESS.sub(lambda sign: "e" * sign.group().startswith("="), value)
     if len(value) < (_CHARS_MIN if family is KeywordFamily.PERSONAL else _MADE_CHARS_MIN[family])[bond]:
         return False
     if _is_stand_in(value, is_quoted=is_quoted) or ("@" in value and not is_quoted and _MAIL.fullmatch(value)):
@@ -167,7 +166,7 @@ def is_unspoken(word: str) -> bool:
 
 def is_random(value: str) -> bool:
     """Tell whether letters and digits, or letters and signs, are mixed as in no word and no name."""
-    return any(map(str.isdigit, value)) and any(map(str.isalpha, value)) and not is_wordy(value)
+    return any(map(str.isdigit, value)) and any(map(str.isalpha, value)) and not (is_wordy(value) or _is_name(value))
 
 
 def is_pass_phrase(value: str) -> bool:
@@ -261,9 +260,7 @@ def _is_plain_word_secret(value: str, bond: Bond, *, is_quoted: bool) -> bool:
     """Tell whether a word without digits is a secret: only its case, or quotes and an assignment, can make it one."""
     if value.isascii() and len(value) >= 8 and (not _is_regular(value) or UNSPOKEN.search(value)):
         return bond >= Bond.ADJACENT
-    if is_quoted:
-        return bond >= Bond.SAID and len(value) >= 6 and value.islower()
-    return False
+    return is_quoted and bond >= Bond.SAID and len(value) >= 6 and value.islower()
 
 
 def _is_regular(word: str) -> bool:

@@ -95,7 +95,7 @@ class LoginPair(State):
     _PAIR: Final = re.compile(r"(?P<name>[A-Za-z][a-z.@_-]{0,39}\d{0,4})[:/](?!/)(?P<value>\S{6,64})")
     _SEPARATES: Final = re.compile(r"/{1,2}\Z|[|:]\Z|(?P<word>and|и|und|y|et|e)\Z")
     _NAME: Final = re.compile(r"[\w.@+-]{1,40}(?P<separator>[:,]?)\Z")
-    _ENDS: Final = re.compile(r"\n|\\{0,3}\"[,}\]]")
+    _ENDS: Final = re.compile(r"\n|</|\\{0,3}\"[,}\]]")
     _WORDS_MAX: Final = 4
 
     _has_name = _is_labelled = _is_separated = False

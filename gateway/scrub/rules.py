@@ -168,14 +168,14 @@ Check = Callable[[str], bool]
 
 _PERIOD_MAX: Final = 16
 _STAND_IN_WORDS: Final = ("example", "sample", "placeholder", "changeme", "redacted", "replace", "insert")
-_STAND_IN_SIGNS: Final = ("...", "***", "####", "xxxx", "XXXX")
+_STAND_IN_SIGNS: Final = ("...", "***", "####", "xxxx", "XXXX", "pk.eyJ")
 _MASKS: Final = "####"
 """What goes on so was hidden before it came here."""
 
 _YOURS: Final = re.compile("(?:your|YOUR|Your)(?=[-_ A-Z])")
 _COUNTED: Final = ("123456789", "abcdefgh", "ABCDEFGH")
 _WORDLIKE: Final = re.compile(
-    r"(?:[a-z]{1,16}|[A-Z]{1,16}|[A-Z][a-z]{1,16})\d{0,4}|\d{1,4}|\d{1,3}[a-z]{1,2}|[a-z]\d{1,2}[a-z]|v?\d[\d.]{0,6}|",
+    r"(?:[a-z]{1,16}|[A-Z]{1,16}|[A-Z][a-z]{1,16})\d{0,4}|\d{1,4}|\d{1,3}[a-z]{1,2}|[a-z]\d{1,2}[a-z]|v?\d[\d.]{0,6}|v\d+(?:alpha|beta|rc)\d*|",
     re.ASCII,
 )
 _SEPARATOR: Final = re.compile(r"[-_./+=~:]")
@@ -183,7 +183,7 @@ _NAME: Final = re.compile(r"(?:[A-Z]?[a-z]++|[A-Z])++\d{0,4}", re.ASCII)
 _HUMP: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", re.ASCII)
 _HUMP_CHARS_MEAN: Final = 4  # words have some five letters; runs of one kind of character in a random token have two
 _WORD_CHARS_MAX: Final = 16
-UNSPOKEN: Final = re.compile(r"(?!ngth)[bcdfghjklmnpqrtvwxz]{4}|[bcdfghjklmnpqrstvwxz]{5}", re.ASCII | re.IGNORECASE)
+UNSPOKEN: Final = re.compile(r"(?!ngth|http)[bcdfghjklmnpqrtvwxz]{4}|[bcdfghjklmnpqrstvwxz]{5}", re.ASCII | re.I)
 _RARE_LETTERS: Final = frozenset("jqxzvkw")
 _RARE_EVERY_CHARS: Final = 7  # in names, one letter of twenty is one of those; in a random token, one of four
 

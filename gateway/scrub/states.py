@@ -482,7 +482,7 @@ class NearVendor(State):
             if field.start() - self._begun_at > _VENDOR_REACH_CHARS or PLACEHOLDER.match(text, field.start() - 1):
                 return StepResult(field.start(), is_over=True)
             value = _VALUE.match(text, field.start(), unit)
-            if value and self._is_random(value.group()):
+            if value and field.group() not in vocabulary().facts and self._is_random(value.group()):
                 return StepResult(value.end(), is_over=True, cut=SecretSpan(*value.span(), KeywordFamily.KEY.rule))
             words = (word.group().lower() for word in _VENDOR_WORD.finditer(field.group()))
             if announces_more(field.group()) or not vocabulary().facts.isdisjoint(words):

@@ -22,9 +22,9 @@ _ENDING: Final = re.compile(f"[а-яё]{{0,{ENDING_CHARS_MAX}}}")
 _HUMP: Final = re.compile(r"[A-ZА-ЯЁ]?[a-zà-öø-ÿа-яё]+|[A-ZА-ЯЁ]+|[\u2e80-\ud7ff]+")
 _MENTIONED: Final = re.compile(
     r"(?:\[redacted:(?:[a-z0-9]{1,16}-)?|\$\{[a-z0-9_.:]{0,40}"
-    r"|\{\{-? ?[.$][\w.$]{0,60}|:secretsmanager:[a-z0-9:-]{0,32})\Z"
+    r"|\{\{-? ?[.$][\w.$]{0,60}|:secretsmanager:[a-z0-9:-]{0,32}|</[a-z0-9_:.-]{0,40})\Z"
 )
-"""A placeholder's kind, a reference (`${DB_PASSWORD}`) and the address of a secret announce nothing."""
+"""A placeholder's kind, a reference (`${DB_PASSWORD}`), the address of a secret, a closing tag: no announcement."""
 
 _PLACEHOLDER_END: Final = "0]"
 """What is read before a word that ends a secret: the end of the placeholder that will be there."""
@@ -38,7 +38,7 @@ _PAIR_SIGNS: Final = frozenset("/:|")
 _IN_NAMES: Final = ("_", ".", "@")
 _AROUND_NAMES: Final = (*_IN_NAMES, "<", "/", "-", "$", "[", "{")
 _DENIES_CHARS: Final = 24  # so near before a code stands what makes it another (`the exit code`)
-_PART_OF_NAME: Final = re.compile(r"[_@]|[.-][A-Za-z0-9]")  # `login.example.org`: no login is announced
+_PART_OF_NAME: Final = re.compile(r"[_@]|[.?-][A-Za-z0-9]")  # `login.example.org`: no login is announced
 _ARGUMENT: Final = re.compile(r"[\w)\]]\(\s?\\*[\"'][\w.-]*\Z")
 _HEADING: Final = re.compile(r"(?:\A|\n)[^\w\n]{0,4}\Z")
 _NAMED: Final = re.compile(r"[a-z0-9][_.-]\Z")
@@ -290,7 +290,7 @@ def announcement(
         return None
     if word.isascii() and _is_encoded(text, begins, at, stop) and not _ASSIGNS.match(text, stop, end):
         return None
-    if any(map(before.__contains__, ("{", "[redacted:", ":secretsmanager:"))) and _MENTIONED.search(before):
+    if any(map(before.__contains__, ("{", "</", "[redacted:", ":secretsmanager:"))) and _MENTIONED.search(before):
         return None
     needs_sign = word in words.needs_sign and last != "_" and not words.names_login.search(before)
     if family is KeywordFamily.VAGUE and words.denies_before.match(before[::-1]):
@@ -327,7 +327,7 @@ def announcement(
         is_spaced=_is_letter(text[stop - 1]),
         is_pair=not _PAIR_SIGNS.isdisjoint(before[-2:])
         and _PAIR.search(before, max(0, len(before) - _PAIR_CHARS_MAX)) is not None,
-        is_constant=text[at:stop].isupper() and text[at:stop].isascii(),
+        is_constant=text[at:stop].isupper() and text[at:stop].isascii() and text[stop : stop + 1] not in ('"', "'"),
         before=before,
         may_be_asked=family is KeywordFamily.PERSONAL,
     )
