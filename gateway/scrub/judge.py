@@ -31,10 +31,12 @@ _EXPRESSION: Final = re.compile(
     r"[{<\[(]|[$%@&#][{<\[(]|&[A-Za-z_]\w{1,24}=|%\w{2,}%\Z|--[a-z]|[a-z][a-z0-9+.-]*://"
     r"|[a-z_]{3,}=(?:\d+|True|False|None)\Z|(?:vault|ssm|keyring):"
     r"|(?:os|self|this|process|config|cfg|settings|args|env|environ|request|req|ctx|var|local|secrets?|data|module"
-    r"|params|opts|options|conf)\."
+    r"|params|opts|options|conf)\.|\.[A-Za-z][\w-]*[({]|\$\.[a-z]|![a-z]+_[a-z]"
 )
 _NO_CALL: Final = re.compile(r"\([^()]*\)\w")  # what goes on behind its brackets is not called
-_SCRIPT: Final = re.compile(r"\A(?:null|true|false|undefined);|[)}\]][{(;,)}\]]|=>|&&|[=!]==|[<>~]=\d|\|\||\(\)|`:|\){")
+_SCRIPT: Final = re.compile(
+    r"\A(?:null|true|false|undefined)[;)]|\[type=|\{[a-z-]{3,}:|[)}\]][{(;,)}\]]|=>|&&|[=!]==|[<>~]=\d|\|\||\(\)|`:|\){"
+)
 _PRINTED: Final = re.compile(r"%[\d.*$]*l*[sdufxi]")
 _CALL: Final = re.compile(
     r"[$@]?([A-Za-z_][\w.]*\w)(?:[(\[]|(?<=\w)\{(?=\w)|\?\?|\?\.|->|::|[+|][A-Za-z_]+\.|!?,?\Z)|\$(\w{2,24})-\Z",
@@ -75,7 +77,7 @@ _DIGEST: Final = re.compile(
 )
 """Behind a mere `key:`, a commit, the key of a cache or of a stored object."""
 
-_NUMBERED: Final = re.compile(r"[a-z]+\d{0,2}(?:-[a-z]+\d{0,2})+-\d{5,12}")
+_NUMBERED: Final = re.compile(r"[a-z]+\d{0,2}(?:-[a-z]+\d{0,2})+-\d{5,12}|[a-z]+(?:_[a-z]+){2,}_[0-9a-f]{8}")
 _HEX: Final = re.compile(r"(?:0x)?[0-9a-fA-F]+")
 _MAIL: Final = re.compile(
     r"[\w.+-]+@(?:(?:[\w-]+\.)+[A-Za-z]{2,}|\d{1,3}(?:\.\d{1,3}){3}"
@@ -176,7 +178,9 @@ def is_pass_phrase(value: str) -> bool:
         3 <= len(words) <= 12
         and all(2 <= len(word) <= 14 and word.isalnum() for word in words)
         and not any(word.lower() in vocabulary().sentence or is_announcing(word.lower()) for word in words)
-        and not any(word[0].isupper() for word in words[1:])
+        and not any(
+            word[:2] != word[:2].lower() for word in words[value.isascii() :]
+        )  # a sentence begins with a capital
     )
 
 
@@ -225,8 +229,8 @@ def is_reference(value: str) -> bool:
 
 
 def _is_personal(value: str, bond: Bond, *, is_quoted: bool) -> bool:
-    if value[:-1].isalpha() and value[-1] == "!":
-        return _is_plain_word_secret(value[:-1], bond, is_quoted=is_quoted)
+    if value[:-1].isalpha() and value[-1] in "!.:?":
+        return _is_plain_word_secret(value[:-1], bond, is_quoted=is_quoted and value[-1] == "!")
     if is_announcing(value.lower()):
         return False
     if _COUNT.fullmatch(value):
@@ -271,7 +275,7 @@ def _is_regular(word: str) -> bool:
 def is_jumble(value: str) -> bool:
     """Tell whether letters, digits and signs of every kind change places all the time: Django's and WordPress's keys,
     which no code looks like, brackets or not."""
-    has_digit = len(value) >= _JUMBLE_CHARS_MIN and any(map(str.isdigit, value))
+    has_digit = len(value) >= _JUMBLE_CHARS_MIN and any(map(str.isdigit, value)) and "://" not in value
     if not has_digit or says_placeholder(value) or len(_CODE.findall(value)) * _CODE_EVERY_CHARS > len(value):
         return False
     kinds = [0 if char.islower() else 1 if char.isupper() else 2 if char.isdigit() else 3 for char in value]

@@ -168,7 +168,7 @@ Check = Callable[[str], bool]
 
 _PERIOD_MAX: Final = 16
 _STAND_IN_WORDS: Final = ("example", "sample", "placeholder", "changeme", "redacted", "replace", "insert")
-_STAND_IN_SIGNS: Final = ("...", "***", "####", "xxxx", "XXXX", "pk.eyJ")
+_STAND_IN_SIGNS: Final = ("...", "***", "####", "xxxx", "XXXX")
 _MASKS: Final = "####"
 """What goes on so was hidden before it came here."""
 
@@ -179,7 +179,7 @@ _WORDLIKE: Final = re.compile(
     re.ASCII,
 )
 _SEPARATOR: Final = re.compile(r"[-_./+=~:]")
-_NAME: Final = re.compile(r"(?:[A-Z]?[a-z]++|[A-Z])++\d{0,4}", re.ASCII)
+_NAME: Final = re.compile(r"(?:(?:[A-Z]?[a-z]++|[A-Z])(?:\d(?=[A-Z][a-z]{2}))?)++\d{0,4}", re.ASCII)
 _HUMP: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", re.ASCII)
 _HUMP_CHARS_MEAN: Final = 4  # words have some five letters; runs of one kind of character in a random token have two
 _WORD_CHARS_MAX: Final = 16

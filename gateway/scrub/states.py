@@ -439,7 +439,7 @@ _UNMISTAKABLE_CHARS: Final = 32  # so many random characters need no sign before
 _DIGITS_MIN: Final = 3
 _HOST: Final = re.compile(r"[\w-]{0,20}\.(?:com|io|net|org|dev|ai|app|cloud|co|ru|cn|me|eu|us)\b|[\w./-]{0,40}@")
 _FIELD: Final = re.compile(r"[^\s=:\"'`(){}\[\],;<>|]+")
-_VALUE: Final = re.compile(r"(?!pk\.eyJ)[A-Za-z0-9][A-Za-z0-9_+/.~:-]*={0,2}", re.ASCII)
+_VALUE: Final = re.compile(r"(?!v\d+\.\d|pk\.eyJ)[A-Za-z0-9][A-Za-z0-9_+/.~:-]*={0,2}", re.ASCII)
 _ASSIGNS: Final = re.compile(r"[=:\"'`(,>]")
 _VENDOR_WORD: Final = re.compile(r"[A-Z]?[a-z]+\d*|[A-Z]+\d*", re.ASCII)
 

@@ -35,7 +35,7 @@ _PAIR: Final = re.compile(
 )
 _PAIR_CHARS_MAX: Final = 11
 _PAIR_SIGNS: Final = frozenset("/:|")
-_IN_NAMES: Final = ("_", ".", "@")
+_IN_NAMES: Final = ("_", ".", "@", "#")
 _AROUND_NAMES: Final = (*_IN_NAMES, "<", "/", "-", "$", "[", "{")
 _DENIES_CHARS: Final = 24  # so near before a code stands what makes it another (`the exit code`)
 _PART_OF_NAME: Final = re.compile(r"[_@]|[.?-][A-Za-z0-9]")  # `login.example.org`: no login is announced
