@@ -178,9 +178,7 @@ def is_pass_phrase(value: str) -> bool:
         3 <= len(words) <= 12
         and all(2 <= len(word) <= 14 and word.isalnum() for word in words)
         and not any(word.lower() in vocabulary().sentence or is_announcing(word.lower()) for word in words)
-        and not any(
-            word[:2] != word[:2].lower() for word in words[value.isascii() :]
-        )  # a sentence begins with a capital
+        and all(word[:2] == word[:2].lower() for word in words[value.isascii() :])  # a sentence has its capital
     )
 
 
