@@ -197,7 +197,8 @@ def _is_stand_in(value: str, *, is_quoted: bool) -> bool:
         return True
     if _STANDS_IN.search(lowered):
         return True
-    if lowered.replace("-", "").replace("_", "").isalpha() and any(map(is_announcing, re.split("[-_.]", lowered))):
+    name = lowered.rstrip(":=")
+    if name.replace("-", "").replace("_", "").isalpha() and any(map(is_announcing, re.split("[-_.]", name))):
         return True
     if value.isalnum():
         return False

@@ -20,7 +20,7 @@ from gateway.scrub.openings import SECOND_WORD
 from gateway.scrub.rules import UNSPOKEN, SecretRule, SecretSpan, Site, finder, rule_book
 from gateway.scrub.states import BEGIN, Candidate, candidates
 from gateway.scrub.view import CONTEXT_CHARS, ENCODED, ENCODED_CHARS_MIN, encoded_texts, stretches
-from gateway.scrub.words import ENDING_CHARS_MAX, KeywordFamily, KeywordForm, is_announcing, vocabulary
+from gateway.scrub.words import ENDING_CHARS_MAX, KeywordFamily, KeywordForm, vocabulary
 
 Place = tuple[int, int]  # where something begins and ends
 
@@ -129,11 +129,6 @@ script without spaces, a long one, and a number too short for any value."""
 _BELOW: Final = re.compile(rf"\r?\n\s{{0,12}}(?!(?i:[a-z]*{UNSPOKEN.pattern}))(?P<word>{_PLAIN})(?=[:,.;?!]?(?:\s|\Z))")
 """The first word of the next line, which is no value either if it can be spoken."""
 
-_ASSIGNED_NAME: Final = re.compile(
-    r"[\"']?\]?\s?[:=](?:[\s\"'`$-]|\{(?=[\[{(\"'])|(?<=[{\[])[\[({]){0,12}([^\W\d_]{2,24})[:=]?(?=[\s\"'`<])"
-)
-"""`"password": "token"`; a list and a call may hold more than the name."""
-
 
 def without_talk(text: str, lowered: str, places: list[Place], end: int, *, is_last: bool) -> list[Place]:
     """Return those places of announcing words in `text[:end]` whose word may be followed by a value.
@@ -158,7 +153,7 @@ def without_talk(text: str, lowered: str, places: list[Place], end: int, *, is_l
             is_assigned = begins <= halt and text.startswith(("=", ":"), begins)
             ended = None if is_assigned else _end_of_talk(text, begins, end, halt, is_said=is_said)
             over, read = ended or (limit + 1, 0)
-            is_talk = (over <= limit and read <= decided) or _assigns_a_name(text, begins, end)
+            is_talk = over <= limit and read <= decided
         if not is_talk:
             kept.append((at, stop))
             limit = min(limit, at)
@@ -166,12 +161,6 @@ def without_talk(text: str, lowered: str, places: list[Place], end: int, *, is_l
             halt = at
     kept.reverse()
     return kept
-
-
-def _assigns_a_name(text: str, at: int, end: int) -> bool:
-    """Tell whether behind a sign nothing but another announcing word follows, which is none of the values."""
-    found = _ASSIGNED_NAME.match(text, at, end)
-    return found is not None and found[1].lower() != "key" and is_announcing(found[1].lower())
 
 
 def _stands_alone(text: str, at: int, stop: int, end: int) -> bool:

@@ -160,7 +160,7 @@ _CANDIDATE: Final = re.compile(
     re.ASCII,
 )
 _FOLLOWS: Final = re.compile(
-    r"[ \"'`*|,:)]*+(?:(?P<word>[a-zß-ÿа-яё]+|[A-Z]{2,})(?=[ ,.;:!?\n])|(?P<clause>[\u3040-\ud7ff]+)"
+    r"[ \"'`*|,:)]*+(?:(?P<word>[a-zß-ÿа-яё]+)(?=[ ,.;:!?\n])|(?P<clause>[\u3040-\ud7ff]+)"
     r"(?=[^\u3040-\ud7ff])|[\n0-9])"
 )
 _LAST_WORD: Final = re.compile(r"(?s:.*)\s(?P<word>[a-zß-ÿа-яё]{2,24})(?=[ ,])")
@@ -203,7 +203,7 @@ def candidates(
             read_from, zone = word.start("word"), zone if _may_link(word["word"]) else word.end()
         if _MADE.search(text, zone, place) is None:
             continue
-        zone_end = _run_start(text, place) if place < end else end
+        zone_end = _run_start(text, place) if place < end and not is_cjk(text[place]) else place
         done = max(done, zone_end)
         while made := _MADE.search(text, zone, zone_end):
             begin, over = _run_start(text, made.start(), _VALUE_SIGNS), _SIGNS.match(text, made.start(), zone_end)
@@ -237,10 +237,9 @@ def _may_lead(text: str, found: re.Match[str], end: int) -> bool:
 def _is_silent(word: str, *, goes_on: bool) -> bool:
     """Tell whether a word announces nothing that stands before it, and holds no other that does; it may be a part of
     another that `goes_on` (`sign` in `signed`)."""
-    if word.isascii() and goes_on:
-        return True
-    parts = re.findall(r"[a-z'-]+", word) if word.isascii() else [word]
-    return all(part not in vocabulary().locked and family_at_end(part) is None for part in parts)
+    if goes_on or not word.isascii():
+        return word.isascii()
+    return all(part not in vocabulary().locked and family_at_end(part) is None for part in re.findall("[a-z'-]+", word))
 
 
 @lru_cache(_LINKS_KEPT)
