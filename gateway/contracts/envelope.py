@@ -73,7 +73,11 @@ def encode(value: Wire) -> bytes:
             said.pop("shown", None)
         case _:
             said = _written(value)
-    return _json({"v": VERSION, "t": _NAMES[type(value)], **said}).encode()
+    written = _json({"v": VERSION, "t": _NAMES[type(value)], **said})
+    try:
+        return written.encode()
+    except UnicodeEncodeError:  # JSON can say half of a surrogate pair; two halves that came one by one are a whole
+        return written.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
 
 
 def decode(data: bytes) -> Wire:

@@ -137,6 +137,19 @@ def test_what_a_newer_release_wrote_is_no_rubbish() -> None:
         decode(encode(REPLY).replace(b'"v":1', b'"v":2'))
 
 
+@pytest.mark.parametrize(
+    ("text", "whole"),
+    [("\ud83d" + "\ude00", "\U0001f600"), ("half \ud83d", "half \ufffd"), ("\ude00 half", "\ufffd half")],
+)
+def test_half_of_a_surrogate_pair_is_no_reason_to_refuse_a_message(text: str, whole: str) -> None:
+    """JSON can say it and UTF-8 cannot: a message that nobody could put on the bus would come again for ever."""
+    said = literal_text(text)
+    inbound, reply = replace(INBOUND, text=said, author_name=said), replace(REPLY, text=said)
+    clean = literal_text(whole)
+    assert decode(encode(inbound)) == replace(inbound, text=clean, author_name=clean)
+    assert decode(encode(reply)) == replace(reply, text=clean)
+
+
 def test_files_fit_into_a_column() -> None:
     assert files_from_text(files_to_text((FILE, FILE))) == (FILE, FILE)
     with pytest.raises(BadEnvelope):
