@@ -48,9 +48,11 @@ from gateway.scrub import Scrubber
 
 log = logging.getLogger(__name__)
 
-# Albums that were meant for us. Only the part that has the words names the bot; the others follow it. Pure.
+# Albums that were meant for us. Only the part that has the words names the bot, and it may be any of them: the others
+# go where it goes. Pure.
 
 ALBUMS_MAX: Final = 500  # each lasts for seconds
+ALBUM_PARTS_MAX: Final = 10  # of Telegram's (Bot API, sendMediaGroup)
 
 
 class Albums:
@@ -59,6 +61,17 @@ class Albums:
 
     def __init__(self) -> None:
         self._known: BoundedDict[tuple[str, ...], None] = BoundedDict(ALBUMS_MAX)
+        self._held: BoundedDict[tuple[str, ...], tuple[Incoming, ...]] = BoundedDict(ALBUMS_MAX)
+
+    def hold(self, incoming: Incoming) -> None:
+        """Hold a part that names nobody, for the part that may name us."""
+        if incoming.album_id and not incoming.is_edit:
+            part, name = replace(incoming, position=None), _name(incoming)
+            self._held[name] = (*self._held.get(name, ()), part)[:ALBUM_PARTS_MAX]
+
+    def held(self, incoming: Incoming) -> Sequence[Incoming]:
+        """Return the parts that came before this one and named nobody. The bus knows those that it has."""
+        return self._held.get(_name(incoming), ()) if incoming.album_id else ()
 
     def note(self, incoming: Incoming) -> None:
         """Note a message that is taken in; if it is part of an album, the rest of the album is for us, too."""
@@ -305,6 +318,7 @@ class MessageIntake:
         """Bring a message, or the edit of one, to the bus. Raises `BusUnavailable` (also as `QueueFull`): do not
         acknowledge then."""
         if not incoming.is_addressed and not self._is_on_a_lane(incoming) and not self._albums.knows(incoming):
+            self._albums.hold(incoming)
             return IntakeOutcome.IGNORED
         self._check_open()
         kind = incoming.command.control if incoming.command else None
@@ -322,6 +336,8 @@ class MessageIntake:
         if kind is not None:
             return await self._control(incoming, kind)
         async with self._taking:
+            for part in self._albums.held(incoming):
+                await self._take(part, judged)
             return await self._take(incoming, judged)
 
     async def _judge(self, incoming: Incoming, *, is_for_lane: bool) -> Judgement:

@@ -57,10 +57,23 @@ class TestAnAlbum:
         part = replace(IN_GROUP, id="telegram:1:-100:2", text="", addressing=Addressing.NOT_ADDRESSED, album_id="a")
         assert await intake.accept(part) is IntakeOutcome.IGNORED
         assert await intake.accept(replace(IN_GROUP, album_id="a")) is IntakeOutcome.QUEUED
-        assert await intake.accept(part) is IntakeOutcome.QUEUED
+        assert await intake.accept(replace(part, id="telegram:1:-100:3")) is IntakeOutcome.QUEUED
         assert await intake.accept(replace(part, user_id="8")) is IntakeOutcome.IGNORED
         assert await intake.accept(replace(part, album_id="b")) is IntakeOutcome.IGNORED
         assert await intake.accept(replace(part, place=("-200",))) is IntakeOutcome.IGNORED
+
+    async def test_is_whole_whichever_part_names_the_bot(self) -> None:
+        """Its author chooses the picture under which the words stand; nobody else's pictures come along."""
+        bus = MemoryBus()
+        intake = door(bus)
+        first = replace(IN_GROUP, id="a:1", text="", addressing=Addressing.NOT_ADDRESSED, album_id="a")
+        for part in (first, replace(first, id="a:x", user_id="8"), replace(first, id="a:y", album_id="b")):
+            assert await intake.accept(part) is IntakeOutcome.IGNORED
+        named = replace(IN_GROUP, id="a:2", album_id="a")
+        assert await intake.accept(named) is IntakeOutcome.QUEUED
+        assert await intake.accept(replace(first, id="a:3")) is IntakeOutcome.QUEUED
+        assert await intake.accept(named) is IntakeOutcome.DUPLICATE
+        assert [message.id for message in bus.queued] == ["a:1", "a:2", "a:3"]
 
 
 class TestAMessage:
