@@ -158,6 +158,7 @@ def test_a_stream_of_single_characters_equals_the_whole(text: str) -> None:
 @example(draw("AKIA<upper36:16>AKIA<upper36:16>sk-<base62:20>T3BlbkFJ<base62:20>", seed=3))
 @example('pass:t!pass"Passwds:\n- iX77\n- P5eM')
 @example(draw("sl.<base64url:135>,Passwds:\n- ji3N", seed=12))
+@example("smbclient //n 4Mnr7 -U2Wa1")
 def test_scrubbing_twice_is_scrubbing_once(text: str) -> None:
     once = SCRUBBER.scrub(text)
     assert SCRUBBER.scrub(once) == once
