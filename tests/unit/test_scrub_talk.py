@@ -373,6 +373,50 @@ the passphrase failed, if that fails see #12345
 root on web1 - v2.3.1-rc4 installed
 jetzt Windows11 und kein Passwort
 GPIO: pin 1234 is not there
+PWD=/opt/shop/releases/20250101
+PWD=/home/deploy/2024-11-02
+pwd: /data/backups/2023
+PWD=/tmp/build/123456
+images (ubuntu / debian12)
+roles (admin / editor)
+runs on (debian / bookworm)
+the box has (root / home) mounted
+(guest / member) tiers
+the 12 words are not hard to learn, but few people learn them all in one day at school
+wallet backup is done every night by cron, ask Ann when it fails next time please
+mnemonic - a word that helps people remember long rows of letters or numbers by heart
+24 words are enough for a headline
+the 12 words are: see the paper in the safe
+the creds are in the vault, ask bob or 2ndline
+credentials -> settings / advanced
+basic auth is off, nginx / apache2 both
+htaccess is in conf / httpd
+creds for the shop are with Tom / Ann
+the password page was slow, the new one is faster
+the old password policy is gone, new one is 12 signs
+the password form v1 is old, new one: v2.3.1
+passwort alt, neue ist unterwegs
+password dialog: новый экран готов
+changed the password from time to time to be safe
+changed the password from the console to the portal
+contraseña de la red a casa
+passwort von Anna auf Papier
+changed password from admin panel
+choose a new password, at least 12 signs
+new password, old habits
+te paso la contraseña nueva, mañana
+neues passwort, bitte bis 18:00
+nova senha, amanhã
+the error code they sent me is 40412
+the promo code I got is 20240
+the code I got is 200 lines
+the code that came with the board has 4096 bytes
+the code they sent is bad, 1500 errors
+ann@corp.example.io / page 12
+ann@corp.example.io - +49 170 1234567
+bob@example.it / team lead 2
+bob@example.dev | since 2019
+Bob, bob@x.local / Room 12
 the card 4111 2222 3333 4444 is a sample
 my account moved to Hetzner2-fsn1, login works
 code secret: 3 lines of code, 1200 words
