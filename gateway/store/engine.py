@@ -23,8 +23,8 @@ import json
 import os
 import re
 import sqlite3
-from collections.abc import Callable, Coroutine, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import fields
 from enum import Enum
 from functools import cache, wraps
@@ -46,7 +46,7 @@ from typing import (
     get_type_hints,
 )
 
-from sqlalchemy import ColumnElement, Dialect, Executable, Row, Table, exc
+from sqlalchemy import ColumnElement, Dialect, Executable, Row, Table
 from sqlalchemy import Connection as SqlalchemyConnection
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.engine import URL, make_url
@@ -54,23 +54,17 @@ from sqlalchemy.exc import ArgumentError
 
 from gateway.config.derived import check_installed
 from gateway.contracts.envelope import address_from_text, address_to_text
-from gateway.contracts.errors import ConfigError, SchemaMismatch, StoreError, StoreUnavailable, TrivetError
+from gateway.contracts.errors import ConfigError
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import CleanText
 from gateway.contracts.ports import Clock
-from gateway.limits import (
-    POSTGRES_CONNECTIONS_MAX,
-    STORE_CONNECT_TIMEOUT_S,
-    STORE_KEEPALIVE_S,
-    STORE_POOL_WAIT_S,
-    STORE_STANDSTILL_S,
-    STORE_STATEMENT_TIMEOUT_S,
-    STORE_TRANSACTION_MAX_S,
-)
-from gateway.store.sqlite import NOT_MIGRATED, SqliteConnection, SqliteDatabase
+from gateway.store.sqlite import SqliteDatabase
+from gateway.store.statements import FetchedRows
 
 if TYPE_CHECKING:
     from sqlalchemy.dialects import postgresql
+
+    from gateway.store.postgres import PostgresDatabase
 
 T = TypeVar("T")
 V = TypeVar("V")
@@ -86,39 +80,21 @@ class InsertInto(Protocol):
     def __call__(self, table: Table, /) -> Insert: ...
 
 
-AnyRow: TypeAlias = Row[*tuple[Any, ...]]
-
-
-class ResultRows(Protocol):
-    """The result of a statement: the part of SQLAlchemy's `Result` that the store uses."""
-
-    @property
-    def rowcount(self) -> int:
-        """Return how many rows it changed."""
-
-    def __iter__(self) -> Iterator[AnyRow]: ...
-    def all(self) -> Sequence[AnyRow]: ...
-    def first(self) -> AnyRow | None: ...
-    def one(self) -> AnyRow: ...
-    def one_or_none(self) -> AnyRow | None: ...
-    def scalar(self) -> Any: ...
-    def scalar_one(self) -> Any: ...
-    def scalar_one_or_none(self) -> Any: ...
-    def scalars(self) -> Any: ...
-
-
 class Connection(Protocol):
-    """The connection of a transaction: SQLAlchemy's `Connection`, or ours (`gateway.store.sqlite.SqliteConnection`)."""
+    """The connection of a transaction, in the manner of SQLAlchemy's `Connection`; both databases have their own."""
 
     @property
     def dialect(self) -> Dialect:
         """Return what the database speaks."""
 
-    def execute(self, statement: Executable, parameters: Any = None, /) -> ResultRows:
+    def execute(self, statement: Executable, parameters: Any = None, /) -> FetchedRows:
         """Run a statement, with a list of parameters once for each of them."""
 
-    def exec_driver_sql(self, statement: str, /) -> ResultRows:
+    def exec_driver_sql(self, statement: str, /) -> FetchedRows:
         """Run a statement in the database's own words."""
+
+    def as_sqlalchemy(self) -> AbstractContextManager[SqlalchemyConnection]:
+        """Lend SQLAlchemy's own connection in the same transaction, for what looks at the schema or changes it."""
 
 
 def per_dialect(describe: Callable[[InsertInto], Executable]) -> Callable[[Connection], Executable]:
@@ -159,75 +135,6 @@ def insert_new(table: Table) -> Callable[[Connection], Executable]:
     return per_dialect(lambda insert: insert(table).on_conflict_do_nothing())
 
 
-def sqlalchemy_connection(connection: Connection) -> AbstractContextManager[SqlalchemyConnection]:
-    """Lend SQLAlchemy's own connection in the same transaction, for what looks at the schema or changes it."""
-    if isinstance(connection, SqliteConnection):
-        return connection.as_sqlalchemy()
-    assert isinstance(connection, SqlalchemyConnection)
-    return nullcontext(connection)
-
-
-# https://www.postgresql.org/docs/current/errcodes-appendix.html
-_POSTGRES_UNAVAILABLE: Final = {
-    "08": "closed the connection",
-    "25P03": "ended a transaction that stood still",
-    "40": "gave another transaction precedence",
-    "53": "has no room left (connections, memory or disk)",
-    "55": "is locked",
-    "57": "is starting, stopping or busy",
-}
-_POSTGRES_CONFIG: Final = {
-    "28": "refused the user or the password of database.url",
-    "3D": "has no database of that name: create it, or change database.url",
-    "42501": "does not allow this user to use Trivet's tables: grant the rights, or change the user",
-}
-_POSTGRES_SCHEMA: Final = frozenset({"42P01", "42703", "3F000"})  # no such table, column, schema
-
-
-@contextmanager
-def in_our_words(url: URL) -> Iterator[None]:
-    """Let every error of the database and its driver leave as one of `gateway.contracts.errors`."""
-    try:
-        yield
-    except TrivetError:
-        raise
-    except exc.TimeoutError as error:
-        raise StoreUnavailable(f"{_place(url)} is overloaded: no connection became free in time") from error
-    except exc.DBAPIError as error:
-        raise _from_driver(error, url) from error
-    except exc.SQLAlchemyError as error:
-        raise StoreError(f"{_place(url)}: {type(error).__name__}") from error
-    except OSError as error:
-        raise StoreUnavailable(f"{_place(url)} cannot be reached ({_short(error)})") from error
-
-
-def _from_driver(error: exc.DBAPIError, url: URL) -> TrivetError:
-    cause = error.orig
-    place = _place(url)
-    state = str(getattr(cause, "sqlstate", None) or "")
-    if state in _POSTGRES_SCHEMA:
-        return SchemaMismatch(NOT_MIGRATED)
-    for code in (state, state[:2]):
-        if code in _POSTGRES_CONFIG:
-            return ConfigError(f"{place} {_POSTGRES_CONFIG[code]}")
-        if code in _POSTGRES_UNAVAILABLE:
-            return StoreUnavailable(f"{place} {_POSTGRES_UNAVAILABLE[code]}")
-    if error.connection_invalidated:
-        return StoreUnavailable(f"{place} closed the connection")
-    return StoreError(f"{place} refused a statement ({type(cause).__name__} {state})".rstrip())
-
-
-def _place(url: URL) -> str:
-    """Return the database as an operator knows it, without user, password and options."""
-    host = url.host or url.query.get("host") or "localhost"
-    port = f":{url.port}" if url.port else ""
-    return f"the database {url.database} on {host}{port}"
-
-
-def _short(error: BaseException) -> str:
-    return getattr(error, "strerror", None) or type(error).__name__
-
-
 VERSION_MIN: Final = (3, 35, 0)
 """The first SQLite with RETURNING."""
 
@@ -236,67 +143,7 @@ Work = Callable[[Connection], T]
 _FORMS: Final = "`sqlite+aiosqlite:///<file>` or `postgresql+asyncpg://user:password@host/name`"
 
 
-WITH_BOUNDED_TRANSACTIONS: Final = 17  # of PostgreSQL, the first with `transaction_timeout`
-
-
-class PostgresDatabase:
-    """A database on a server, which is as durable as it is told to be and gathers the commits of many into one sync."""
-
-    has_one_writer: Final = False
-
-    def __init__(self, url: URL) -> None:
-        """Make a pool of connections; nothing is connected yet."""
-        from sqlalchemy import event  # noqa: PLC0415 - only where there is a server
-        from sqlalchemy.ext.asyncio import create_async_engine  # noqa: PLC0415 - loads the ORM and greenlets, too
-
-        self.url = url
-        self._writer = create_async_engine(
-            url,
-            pool_size=POSTGRES_CONNECTIONS_MAX,
-            max_overflow=0,
-            pool_timeout=STORE_POOL_WAIT_S,
-            hide_parameters=True,
-            connect_args={
-                "timeout": STORE_CONNECT_TIMEOUT_S,
-                "command_timeout": STORE_STATEMENT_TIMEOUT_S,
-                "server_settings": {"idle_in_transaction_session_timeout": str(round(STORE_STANDSTILL_S * 1000))},
-            },
-        )
-        event.listen(self._writer.sync_engine, "connect", _let_nobody_wait_for_us)
-        self._reader = self._writer.execution_options(isolation_level="AUTOCOMMIT")
-
-    async def write(self, work: Work[T], *, durable: bool = True, urgent: bool = True) -> T:
-        """Run `work` in one transaction: all of it or nothing. How durable that is the server decides."""
-        with in_our_words(self.url):
-            async with self._writer.begin() as connection:
-                return await connection.run_sync(work)
-
-    async def read(self, work: Work[T]) -> T:
-        """Run `work` with no transaction around it: each statement sees one state of its own."""
-        with in_our_words(self.url):
-            async with self._reader.begin() as connection:
-                return await connection.run_sync(work)
-
-    async def forget_pages(self) -> None:
-        """Do nothing: PostgreSQL clears up by itself, in its own time."""
-
-    async def close(self) -> None:
-        """Close all connections."""
-        await self._writer.dispose(close=True)
-
-
-def _let_nobody_wait_for_us(connection: Any, _record: object) -> None:
-    """Have the server end our transaction, and with it our locks, when this machine is lost or this process stands
-    still. Between the two halves of a prepared statement a session counts as active, not as idle in its transaction;
-    servers before PostgreSQL 17 know no bound for that, and notice a lost machine alone."""
-    settings = {"tcp_keepalives_idle": STORE_KEEPALIVE_S, "tcp_keepalives_interval": 5, "tcp_keepalives_count": 3}
-    if connection.driver_connection.get_server_version().major >= WITH_BOUNDED_TRANSACTIONS:
-        settings["transaction_timeout"] = round(STORE_TRANSACTION_MAX_S * 1000)
-    said = "; ".join(f"SET {name} = {value}" for name, value in settings.items())
-    connection.run_async(lambda driver: driver.execute(said))
-
-
-Database: TypeAlias = PostgresDatabase | SqliteDatabase
+Database: TypeAlias = "PostgresDatabase | SqliteDatabase"
 """An open database. Errors of its methods are those of `gateway.contracts.errors`."""
 
 
@@ -378,6 +225,8 @@ def open_database(url: str, *, busy_timeout_s: float) -> Database:
         return SqliteDatabase(parsed.set(database=str(path)), busy_timeout_s=busy_timeout_s)
     if "sslmode" in parsed.query:
         raise ConfigError("database.url has `sslmode`, which asyncpg spells `ssl`: write `?ssl=require`")
+    from gateway.store.postgres import PostgresDatabase  # noqa: PLC0415 - only where there is a server
+
     return PostgresDatabase(parsed)
 
 

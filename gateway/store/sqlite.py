@@ -1,8 +1,7 @@
 """SQLite: whole transactions on a thread of aiosqlite's, and the writes that wait gathered into one.
 
-SQLAlchemy describes the statements. Each is compiled once in a process; from then on running it is a list of values and
-one call of the standard library. aiosqlite owns the connections and their threads. It hands each call to its thread
-singly, four hops for one statement, and a turn has some fifteen: so a whole transaction is handed over as one call.
+aiosqlite owns the connections and their threads. It hands each call to its thread singly, four hops for one statement,
+and a turn has some fifteen: so a whole transaction is handed over as one call.
 
 One connection writes, so that the tasks of a process queue fairly instead of polling for the file lock, and a few read,
 which WAL never blocks. While a transaction runs, more writes arrive. They become the next transaction together:
@@ -17,21 +16,20 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any, Final, Generic, TypeAlias, TypeVar
-from weakref import WeakKeyDictionary
+from typing import Any, Final, Generic, TypeVar
 
 import aiosqlite
 from sqlalchemy import Connection as SqlalchemyConnection
 from sqlalchemy import Dialect, Executable, Row, StaticPool, create_engine, exc
 from sqlalchemy.dialects.sqlite import pysqlite
 from sqlalchemy.engine import URL
-from sqlalchemy.engine.result import SimpleResultMetaData
 
 from gateway.contracts.errors import ConfigError, SchemaMismatch, StoreError, StoreUnavailable, TrivetError
 from gateway.limits import SQLITE_READERS_MAX, STORE_POOL_WAIT_S, WRITE_WAITS_S, WRITES_GATHERED_MAX
+from gateway.store.statements import STATEMENTS_PREPARED, FetchedRows, named_rows, plan_of
 
 T = TypeVar("T")
 
@@ -53,162 +51,7 @@ _CONFIG: Final = {
 }
 _ERRORS: Final = (sqlite3.Error, exc.SQLAlchemyError, TimeoutError)
 _WAL_RETRY_S: Final = 0.01
-_SHAPES_MAX: Final = 100  # lengths of lists for which the text of one statement is kept
-_STATEMENTS_PREPARED: Final = 512  # of one connection: the store has some three hundred
 _DIALECT: Final[Dialect] = pysqlite.dialect()
-
-
-# --- statements
-
-_REQUIRED: Final = object()
-
-Parameters = Mapping[str, Any]
-_Bind: TypeAlias = tuple[str, Any, Callable[[Any], Any] | None, int | None]
-"""The source of one `?` of a statement: the parameter of a name, or else a default, made fit for SQLite by a function;
-of a list, the element with an index."""
-
-
-class _Plan:
-    """A compiled statement: its text, what is bound to it in which order, and what its rows are. It keeps nothing of
-    the statement itself, so that one which was made for a single call goes with it."""
-
-    __slots__ = ("_binds", "_columns", "_expanding", "_shapes", "make_row", "sql")
-
-    def __init__(self, statement: Executable, columns: Sequence[str] | None) -> None:
-        compiled = _compiled(statement, columns)
-        self._columns = columns
-        self._expanding = sorted(bind.key for bind in compiled.binds.values() if bind.expanding)
-        self._shapes: dict[tuple[int, ...], tuple[str, list[_Bind]]] = {}
-        self.sql = str(compiled)
-        self._binds = [] if self._expanding else [_bind(compiled, name) for name in compiled.positiontup or ()]
-        self.make_row = _row_maker(compiled)
-
-    def with_values(self, statement: Executable, parameters: Parameters) -> tuple[str, list[Any]]:
-        """Return the statement's text and its values in order. Raises `StoreError` if one is missing."""
-        sql, binds = self._expanded(statement, parameters) if self._expanding else (self.sql, self._binds)
-        values = []
-        for name, default, process, index in binds:
-            value = parameters.get(name, default)
-            if value is _REQUIRED:
-                raise StoreError(f"a statement lacks its parameter {name}")
-            if index is not None:
-                value = value[index]
-            values.append(value if process is None else process(value))
-        return sql, values
-
-    def _expanded(self, statement: Executable, parameters: Parameters) -> tuple[str, list[_Bind]]:
-        """Return the text for lists of these lengths: `IN (?, ?, ?)`. For the same lengths it is made once, or twice if
-        two threads need it in one moment; each keeps hold of what it found, as another may clear the table."""
-        given = {name: parameters[name] for name in self._expanding if name in parameters}
-        shape = tuple(map(len, given.values()))
-        found = self._shapes.get(shape)
-        if found is None:
-            if len(self._shapes) >= _SHAPES_MAX:
-                self._shapes.clear()
-            found = self._shapes[shape] = _expanded(_compiled(statement, self._columns), given)
-        return found
-
-
-def _compiled(statement: Executable, columns: Sequence[str] | None) -> Any:
-    return statement.compile(dialect=_DIALECT, column_keys=columns)  # type: ignore[attr-defined]
-
-
-def _bind(compiled: Any, name: str, index: int | None = None) -> _Bind:
-    parameter = compiled.binds[name]
-    default = _REQUIRED if parameter.required else parameter.effective_value
-    process = parameter.type.dialect_impl(_DIALECT).bind_processor(_DIALECT)
-    return parameter.key, default, process, index
-
-
-def _expanded(compiled: Any, given: Parameters) -> tuple[str, list[_Bind]]:
-    required = {bind.key: None for bind in compiled.binds.values() if bind.required}
-    state = compiled.construct_expanded_state({**required, **given})
-    elements = {
-        element: _bind(compiled, name, index)
-        for name, expanded in state.parameter_expansion.items()
-        for index, element in enumerate(expanded)
-    }
-    return state.statement, [elements.get(name) or _bind(compiled, name) for name in state.positiontup]
-
-
-def _row_maker(compiled: Any) -> Callable[[Sequence[Any]], Row[Any]] | None:
-    """Return how a row of SQLite becomes one of SQLAlchemy, which has names and the types of its columns; None for a
-    statement that was written as text."""
-    columns = compiled._result_columns
-    if not columns:
-        return None
-    processors = [column.type.dialect_impl(_DIALECT).result_processor(_DIALECT, None) for column in columns]
-    return _named([column.keyname for column in columns], processors)
-
-
-def _named(names: Sequence[str], processors: Sequence[Any]) -> Callable[[Sequence[Any]], Row[Any]]:
-    parent = SimpleResultMetaData(names)
-    return partial(Row, parent, processors if any(processors) else None, parent._key_to_index)
-
-
-_plans: Final[WeakKeyDictionary[Executable, dict[tuple[str, ...], _Plan]]] = WeakKeyDictionary()
-
-
-def _plan(statement: Executable, parameters: Parameters) -> _Plan:
-    """Return the plan of a statement, made at its first use. An INSERT or UPDATE has one for each set of columns."""
-    plans = _plans.get(statement)
-    if plans is None:
-        plans = _plans[statement] = {}
-    columns = tuple(parameters) if statement.is_insert or statement.is_update else ()
-    plan = plans.get(columns)
-    if plan is None:
-        plan = plans[columns] = _Plan(statement, columns or None)
-    return plan
-
-
-class FetchedRows:
-    """All that a statement returned, with the methods of SQLAlchemy's `Result`; `rowcount` is what it changed."""
-
-    __slots__ = ("_rows", "rowcount")
-
-    def __init__(self, rows: list[Any], rowcount: int) -> None:
-        self._rows = rows
-        self.rowcount = rowcount
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._rows)
-
-    def all(self) -> list[Any]:
-        """Return every row."""
-        return self._rows
-
-    def first(self) -> Any:
-        """Return the first row, None if there is none."""
-        return self._rows[0] if self._rows else None
-
-    def one_or_none(self) -> Any:
-        """Return the only row, None if there is none. Raises where there are several."""
-        if len(self._rows) > 1:
-            raise exc.MultipleResultsFound
-        return self.first()
-
-    def one(self) -> Any:
-        """Return the only row. Raises unless there is exactly one."""
-        if not self._rows:
-            raise exc.NoResultFound
-        return self.one_or_none()
-
-    def scalars(self) -> FetchedRows:
-        """Return the first column of every row."""
-        return FetchedRows([row[0] for row in self._rows], self.rowcount)
-
-    def scalar(self) -> Any:
-        """Return the first column of the first row, None if there is none."""
-        return self._rows[0][0] if self._rows else None
-
-    def scalar_one(self) -> Any:
-        """Return the first column of the only row. Raises unless there is exactly one."""
-        return self.one()[0]
-
-    def scalar_one_or_none(self) -> Any:
-        """Return the first column of the only row, None if there is none. Raises where there are several."""
-        row = self.one_or_none()
-        return None if row is None else row[0]
 
 
 class SqliteConnection:
@@ -224,10 +67,10 @@ class SqliteConnection:
     def execute(self, statement: Executable, parameters: Any = None, /) -> FetchedRows:
         """Run a statement, with a list of parameters once for each of them."""
         if isinstance(parameters, list | tuple):
-            plan = _plan(statement, parameters[0])
+            plan = plan_of(statement, parameters[0], _DIALECT)
             values = [plan.with_values(statement, each)[1] for each in parameters]
             return self._fetched(self._raw.executemany(plan.sql, values))
-        plan = _plan(statement, parameters or {})
+        plan = plan_of(statement, parameters or {}, _DIALECT)
         return self._fetched(self._raw.execute(*plan.with_values(statement, parameters or {})), plan.make_row)
 
     def exec_driver_sql(self, statement: str, /) -> FetchedRows:
@@ -241,7 +84,7 @@ class SqliteConnection:
             return FetchedRows([], cursor.rowcount)
         if make_row is None:
             names = [column[0] for column in cursor.description]
-            make_row = _named(names, ())
+            make_row = named_rows(names, ())
         rows = list(map(make_row, cursor))
         return FetchedRows(rows, cursor.rowcount)
 
@@ -334,7 +177,7 @@ class _Opener:
     async def open(self) -> Any:
         """Open a connection of aiosqlite with its thread. Raises `sqlite3.Error`."""
         driver: Any = aiosqlite.connect(
-            self._path, isolation_level=None, timeout=self._busy_timeout_s, cached_statements=_STATEMENTS_PREPARED
+            self._path, isolation_level=None, timeout=self._busy_timeout_s, cached_statements=STATEMENTS_PREPARED
         )
         driver._thread.daemon = True  # a connection that nobody closed must not keep the process alive
         try:

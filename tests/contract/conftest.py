@@ -8,7 +8,8 @@ from typing import Any, Final
 import pytest
 from sqlalchemy import Executable, Select
 
-from gateway.store.sqlite import FetchedRows, SqliteConnection
+from gateway.store.sqlite import SqliteConnection
+from gateway.store.statements import FetchedRows
 
 SENTINEL_TOO: Final = frozenset({"test_bus_control", "test_bus_deliveries", "test_bus_lanes"})
 """Sentinels change the way to a server and nothing else: these three suites use every kind of connection."""

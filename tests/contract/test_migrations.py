@@ -16,7 +16,7 @@ from sqlalchemy import inspect, text
 
 from gateway.contracts.errors import ConfigError, SchemaMismatch, StoreError, StoreUnavailable
 from gateway.store import open_store
-from gateway.store.engine import Connection, Database, open_database, sqlalchemy_connection
+from gateway.store.engine import Connection, Database, open_database
 from gateway.store.migrations import alembic_config, migrate
 from gateway.store.tables import KNOWN_REVISIONS, OLD_REVISIONS, SCHEMA_REVISION, VERSION_TABLE, metadata
 from tests.contract.store_samples import ANN, talk
@@ -116,7 +116,7 @@ async def test_a_database_of_an_older_trivet_is_left_alone(empty_database: MakeU
 
 
 def tables(connection: Connection) -> list[str]:
-    with sqlalchemy_connection(connection) as lent:
+    with connection.as_sqlalchemy() as lent:
         return inspect(lent).get_table_names()
 
 
@@ -145,7 +145,7 @@ def _differences(connection: Connection) -> list[object]:
         "version_table": VERSION_TABLE,
         "compare_type": True,
     }
-    with sqlalchemy_connection(connection) as lent:
+    with connection.as_sqlalchemy() as lent:
         return list(compare_metadata(MigrationContext.configure(lent, opts=options), metadata))
 
 
@@ -266,7 +266,7 @@ print([name for name in {heavy} if name in sys.modules])
 
 async def test_a_percent_sign_in_the_folder_is_no_syntax(tmp_path: Path) -> None:
     def options(connection: Connection) -> object:
-        with sqlalchemy_connection(connection) as lent:
+        with connection.as_sqlalchemy() as lent:
             return alembic_config(lent).attributes["options"]
 
     url = f"sqlite+aiosqlite:///{tmp_path}/50%/trivet.db"

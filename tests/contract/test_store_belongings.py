@@ -33,7 +33,7 @@ from gateway.contracts.sessions import Grant, GrantRole, OpenSession, Session, T
 from gateway.contracts.subagents import Audited, Barrier, SubTypeChange, WaitMode
 from gateway.scrub import scrub
 from gateway.store import Store
-from gateway.store.engine import Connection, sqlalchemy_connection
+from gateway.store.engine import Connection
 from gateway.store.export import ERASED, whose
 from gateway.store.tables import metadata
 from tests.contract.store_samples import begin, call, ended, note, outcome, says, summary, talk
@@ -95,7 +95,7 @@ async def everything(store: Store) -> str:
     """Every value of every table, those of the full-text index too."""
 
     def dump(connection: Connection) -> str:
-        with sqlalchemy_connection(connection) as lent:
+        with connection.as_sqlalchemy() as lent:
             names = inspect(lent).get_table_names()
         return "\n".join(
             repr(tuple(row)) for name in names for row in connection.execute(text(f'SELECT * FROM "{name}"')).all()

@@ -15,7 +15,7 @@ from tests.parts.postgres_server import postgres_of_its_own
 
 @pytest.mark.long
 async def test_a_transaction_that_stands_still_is_ended_and_may_be_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.store.engine.STORE_STANDSTILL_S", 0.2)
+    monkeypatch.setattr("gateway.store.postgres.STORE_STANDSTILL_S", 0.2)
 
     def paused(connection: Connection) -> None:
         connection.execute(text("SELECT 1"))

@@ -16,13 +16,16 @@ from sqlalchemy import Connection as SqlalchemyConnection
 from sqlalchemy import func, inspect, select
 
 from gateway.limits import MIGRATION_WAIT_S
-from gateway.store.engine import WITH_BOUNDED_TRANSACTIONS, Connection, open_database, sqlalchemy_connection
+from gateway.store.engine import Connection, open_database
 from gateway.store.store import VERSION, create_sqlite_schema, refuse_unknown
 from gateway.store.tables import KNOWN_REVISIONS, VERSION_TABLE, metadata
 
 _FOLDER: Final = Path(__file__).parent
 _LOCK: Final = int.from_bytes(b"trivet") & 0x7FFF_FFFF
 """Our advisory lock; any number will do as long as it stays the same."""
+
+_NO_TIMEOUT: Final = "SELECT set_config(name, '0', true) FROM pg_settings WHERE name = 'transaction_timeout'"
+"""Let the transaction take as long as it takes; servers before PostgreSQL 17 have no such setting."""
 
 _FULL_TEXT: Final = "CREATE INDEX {0}_index ON {0} USING gin (array_to_tsvector(string_to_array(terms, ' ')))"
 
@@ -45,10 +48,9 @@ def _upgrade(connection: Connection) -> list[str]:
     def note(*, step: Any, **_context: Any) -> None:
         applied.extend(step.up_revision_ids)
 
-    with sqlalchemy_connection(connection) as lent:
+    with connection.as_sqlalchemy() as lent:
         if lent.dialect.name == "postgresql":
-            if int((lent.dialect.server_version_info or (0,))[0]) >= WITH_BOUNDED_TRANSACTIONS:
-                lent.execute(select(func.set_config("transaction_timeout", "0", True)))  # as long as it takes
+            lent.exec_driver_sql(_NO_TIMEOUT)
             lent.execute(select(func.pg_advisory_xact_lock(_LOCK)))
         if inspect(lent).has_table(VERSION_TABLE):
             refuse_unknown(lent.execute(VERSION).scalar_one_or_none())

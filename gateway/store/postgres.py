@@ -1,0 +1,215 @@
+"""PostgreSQL: transactions on the connections of asyncpg's pool. SQLAlchemy describes the statements and lends the
+greenlets in which the functions of the store wait without being coroutines."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, Final, TypeVar
+
+import asyncpg  # type: ignore[import-untyped]
+from sqlalchemy import Connection as SqlalchemyConnection
+from sqlalchemy import Executable, StaticPool, create_engine, exc
+from sqlalchemy.dialects.postgresql import asyncpg as driver
+from sqlalchemy.engine import URL
+from sqlalchemy.util.concurrency import await_only, greenlet_spawn
+
+from gateway.contracts.errors import ConfigError, SchemaMismatch, StoreError, StoreUnavailable, TrivetError
+from gateway.limits import (
+    POSTGRES_CONNECTIONS_MAX,
+    STORE_CONNECT_TIMEOUT_S,
+    STORE_KEEPALIVE_S,
+    STORE_POOL_WAIT_S,
+    STORE_STANDSTILL_S,
+    STORE_STATEMENT_TIMEOUT_S,
+    STORE_TRANSACTION_MAX_S,
+)
+from gateway.store.sqlite import NOT_MIGRATED
+from gateway.store.statements import STATEMENTS_PREPARED, FetchedRows, named_rows, plan_of
+
+T = TypeVar("T")
+
+WITH_BOUNDED_TRANSACTIONS: Final = 17  # of PostgreSQL, the first with `transaction_timeout`
+
+_DIALECT: Final[Any] = driver.dialect()  # type: ignore[no-untyped-call]
+
+# https://www.postgresql.org/docs/current/errcodes-appendix.html
+_UNAVAILABLE: Final = {
+    "08": "closed the connection",
+    "0A000": "has had its tables changed",  # of a statement that was prepared before; the next try prepares it anew
+    "25P03": "ended a transaction that stood still",
+    "40": "gave another transaction precedence",
+    "53": "has no room left (connections, memory or disk)",
+    "55": "is locked",
+    "57": "is starting, stopping or busy",
+}
+_CONFIG: Final = {
+    "28": "refused the user or the password of database.url",
+    "3D": "has no database of that name: create it, or change database.url",
+    "42501": "does not allow this user to use Trivet's tables: grant the rights, or change the user",
+}
+_SCHEMA: Final = frozenset({"42P01", "42703", "3F000"})  # no such table, column, schema
+
+
+class PostgresConnection:
+    """The part of SQLAlchemy's `Connection` that the functions of the store use; only within `greenlet_spawn`."""
+
+    __slots__ = ("_raw",)
+
+    dialect = _DIALECT
+
+    def __init__(self, raw: Any) -> None:
+        self._raw = raw
+
+    def execute(self, statement: Executable, parameters: Any = None, /) -> FetchedRows:
+        """Run a statement, with a list of parameters once for each of them."""
+        if isinstance(parameters, list | tuple):
+            plan = plan_of(statement, parameters[0], _DIALECT)
+            await_only(self._raw.executemany(plan.sql, [plan.with_values(statement, each)[1] for each in parameters]))
+            return FetchedRows([], -1)
+        plan = plan_of(statement, parameters or {}, _DIALECT)
+        sql, values = plan.with_values(statement, parameters or {})
+        if plan.make_row is not None:
+            return self._fetched(sql, values, plan.make_row)
+        if not statement.is_dml:
+            return self._fetched(sql, values)
+        status = await_only(self._raw.execute(sql, *values))  # such as `UPDATE 1`
+        return FetchedRows([], int(status.rpartition(" ")[2]))
+
+    def exec_driver_sql(self, statement: str, /) -> FetchedRows:
+        """Run a statement in PostgreSQL's own words."""
+        return self._fetched(statement, ())
+
+    def _fetched(self, sql: str, values: Any, make_row: Callable[[Any], Any] | None = None) -> FetchedRows:
+        found = await_only(self._raw.fetch(sql, *values))
+        if found and make_row is None:
+            make_row = named_rows(list(found[0].keys()), ())
+        return FetchedRows([make_row(tuple(row)) for row in found] if make_row else [], len(found))
+
+    @contextmanager
+    def as_sqlalchemy(self) -> Iterator[SqlalchemyConnection]:
+        """Lend SQLAlchemy's own connection, for what looks at the schema or changes it. Within a transaction it begins
+        one of its own, a savepoint."""
+        lent = driver.AsyncAdapt_asyncpg_connection(_DIALECT.import_dbapi(), self._raw)  # type: ignore[no-untyped-call]
+        engine = create_engine(
+            "postgresql+asyncpg://", creator=lambda: lent, poolclass=StaticPool, hide_parameters=True
+        )
+        with engine.begin() as connection:
+            yield connection
+
+
+class PostgresDatabase:
+    """A database on a server, which is as durable as it is told to be and gathers the commits of many into one sync."""
+
+    has_one_writer: Final = False
+
+    def __init__(self, url: URL) -> None:
+        """Keep the URL; nothing is connected yet."""
+        self.url = url
+        self._opening = asyncio.Lock()
+        self._pool: Any = None
+
+    async def write(self, work: Callable[[PostgresConnection], T], *, durable: bool = True, urgent: bool = True) -> T:
+        """Run `work` in one transaction: all of it or nothing. How durable that is the server decides."""
+        with self._in_our_words():
+            async with self.connection() as raw, raw.transaction():
+                return await greenlet_spawn(work, PostgresConnection(raw))
+
+    async def read(self, work: Callable[[PostgresConnection], T]) -> T:
+        """Run `work` with no transaction around it: each statement sees one state of its own."""
+        with self._in_our_words():
+            async with self.connection() as raw:
+                return await greenlet_spawn(work, PostgresConnection(raw))
+
+    async def forget_pages(self) -> None:
+        """Do nothing: PostgreSQL clears up by itself, in its own time."""
+
+    async def close(self) -> None:
+        """Close all connections."""
+        if self._pool is not None:
+            pool, self._pool = self._pool, None
+            await pool.close()
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Any]:
+        """Lend a connection of asyncpg's. Raises `StoreUnavailable` if none becomes free in time."""
+        async with self._opening:
+            if self._pool is None:
+                self._pool = await self._open()
+            pool = self._pool
+        try:
+            raw = await pool.acquire(timeout=STORE_POOL_WAIT_S)
+        except TimeoutError as error:
+            if pool.get_size() < POSTGRES_CONNECTIONS_MAX:
+                raise
+            raise StoreUnavailable(f"{self._place()} is overloaded: no connection became free in time") from error
+        try:
+            yield raw
+        finally:
+            await pool.release(raw)
+
+    async def _open(self) -> Any:
+        """Make a pool, which connects when it is asked for a connection."""
+        _, options = _DIALECT.create_connect_args(self.url)
+        return await asyncpg.create_pool(
+            **options,
+            min_size=0,
+            max_size=POSTGRES_CONNECTIONS_MAX,
+            timeout=STORE_CONNECT_TIMEOUT_S,
+            command_timeout=STORE_STATEMENT_TIMEOUT_S,
+            statement_cache_size=STATEMENTS_PREPARED,
+            server_settings={"idle_in_transaction_session_timeout": str(round(STORE_STANDSTILL_S * 1000))},
+            init=_let_nobody_wait_for_us,
+            reset=_keep_settings,
+        )
+
+    @contextmanager
+    def _in_our_words(self) -> Iterator[None]:
+        try:
+            yield
+        except TrivetError:
+            raise
+        except asyncpg.InterfaceError as error:
+            # Such as a value of a wrong type, which the message would show: the cause is not told.
+            if "clos" in str(error):
+                raise StoreUnavailable(f"{self._place()} closed the connection") from None
+            raise StoreError(f"{self._place()} refused a statement ({type(error).__name__})") from None
+        except (asyncpg.PostgresError, exc.DBAPIError) as error:
+            raise self._translated(error.orig if isinstance(error, exc.DBAPIError) else error) from error
+        except exc.SQLAlchemyError as error:
+            raise StoreError(f"{self._place()}: {type(error).__name__}") from error
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+            raise StoreUnavailable(f"{self._place()} cannot be reached ({reason})") from error
+
+    def _translated(self, cause: BaseException | None) -> TrivetError:
+        state = str(getattr(cause, "sqlstate", None) or "")
+        if state in _SCHEMA:
+            return SchemaMismatch(NOT_MIGRATED)
+        for code in (state, state[:2]):
+            if code in _CONFIG:
+                return ConfigError(f"{self._place()} {_CONFIG[code]}")
+            if code in _UNAVAILABLE:
+                return StoreUnavailable(f"{self._place()} {_UNAVAILABLE[code]}")
+        return StoreError(f"{self._place()} refused a statement ({type(cause).__name__} {state})".rstrip())
+
+    def _place(self) -> str:
+        """Return the database as an operator knows it, without user, password and options."""
+        host = self.url.host or self.url.query.get("host") or "localhost"
+        port = f":{self.url.port}" if self.url.port else ""
+        return f"the database {self.url.database} on {host}{port}"
+
+
+async def _let_nobody_wait_for_us(connection: Any) -> None:
+    """Have the server end our transaction, and with it our locks, when this machine is lost or this process stands
+    still. Between the two halves of a prepared statement a session counts as active, not as idle in its transaction;
+    servers before PostgreSQL 17 know no bound for that, and notice a lost machine alone."""
+    settings = {"tcp_keepalives_idle": STORE_KEEPALIVE_S, "tcp_keepalives_interval": 5, "tcp_keepalives_count": 3}
+    if connection.get_server_version().major >= WITH_BOUNDED_TRANSACTIONS:
+        settings["transaction_timeout"] = round(STORE_TRANSACTION_MAX_S * 1000)
+    await connection.execute("; ".join(f"SET {name} = {value}" for name, value in settings.items()))
+
+
+async def _keep_settings(_connection: Any) -> None:
+    """Leave a connection as it is when it goes back: asyncpg would ask the server to undo our settings, a trip more."""
