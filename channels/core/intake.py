@@ -30,7 +30,7 @@ from gateway.bus.deliveries import Deliveries
 from gateway.bus.inbound import Inbound
 from gateway.contracts.access import AccessPolicy, Admittance
 from gateway.contracts.commands import COMMANDS, Suggestion, SuggestionRequest, Suggests
-from gateway.contracts.errors import BadSessionKey, BusUnavailable, DeliveryError
+from gateway.contracts.errors import BadSessionKey, BusUnavailable, DeliveryError, TrivetError
 from gateway.contracts.ids import ReplyAddress, SessionKey, SessionScope
 from gateway.contracts.messages import (
     CleanText,
@@ -275,6 +275,7 @@ _NOT_TAKEN: Final = frozenset({IntakeOutcome.REFUSED, IntakeOutcome.TURNED_AWAY,
 
 LISTENING_MAX: Final = 16  # people told at a time: each needs a connection to the bus for as long
 SUGGESTING_MAX: Final = 16  # people who type at a time, likewise; who comes then is suggested nothing
+STUMBLED_MAX: Final = 1_000  # messages at which a defect of ours showed, each remembered by its id
 ALBUM_SETTLE_MS: Final = 1_000  # an album comes part by part, and no part says that it is the last
 SPLIT_SETTLE_MS: Final = 700  # a client that splits a long text sends the rest at once
 
@@ -299,6 +300,9 @@ class MessageIntake:
     _listening: asyncio.Semaphore = field(init=False, default_factory=lambda: asyncio.Semaphore(LISTENING_MAX))
     _suggesting: asyncio.Semaphore = field(init=False, default_factory=lambda: asyncio.Semaphore(SUGGESTING_MAX))
     _is_closed: bool = field(init=False, default=False)
+    _queued: int = field(init=False, default=0)
+    _stumbled: BoundedDict[str, int] = field(init=False, default_factory=lambda: BoundedDict(STUMBLED_MAX))
+    """How many messages had been queued when one could not be taken in for the first time."""
 
     def __post_init__(self) -> None:
         scrubber, clock, language = self.deps.scrubber, self.deps.clock, self.config.language
@@ -316,7 +320,25 @@ class MessageIntake:
 
     async def accept(self, incoming: Incoming) -> IntakeOutcome:
         """Bring a message, or the edit of one, to the bus. Raises `BusUnavailable` (also as `QueueFull`): do not
-        acknowledge then."""
+        acknowledge then.
+
+        A message at which a defect of ours shows waits as if there were no room for it, so that it holds up its own
+        lane alone. Once others were queued meanwhile, the defect is not in everything: that one message is given up."""
+        try:
+            outcome = await self._accept(incoming)
+        except (TrivetError, OSError):
+            raise
+        except Exception as error:  # named boundary, adapter callback: one message must not hold up all others
+            queued_before = self._stumbled.setdefault(incoming.id, self._queued)
+            is_given_up = self._queued > queued_before
+            log.exception("%s: a message cannot be taken in%s", incoming.channel, ": given up" if is_given_up else "")
+            if not is_given_up:
+                raise QueueFull("a message cannot be taken in; the log says why") from error
+            return IntakeOutcome.IGNORED
+        self._queued += outcome is IntakeOutcome.QUEUED
+        return outcome
+
+    async def _accept(self, incoming: Incoming) -> IntakeOutcome:
         if not incoming.is_addressed and not self._is_on_a_lane(incoming) and not self._albums.knows(incoming):
             self._albums.hold(incoming)
             return IntakeOutcome.IGNORED

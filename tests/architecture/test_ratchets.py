@@ -23,7 +23,7 @@ from tests.architecture.code_stats import (
 
 LIMITS: Final = {
     "files": 367,
-    "lines": 102_569,
+    "lines": 102_663,
     "one_importer": 17.2,
     "duplicate_classes": 0,
     "no_verb": 0.1,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -25,13 +26,14 @@ from gateway.contracts.messages import (
     AttachmentKind,
     CleanText,
     ControlKind,
+    InboundMessage,
     QuoteKind,
     RemovedSecrets,
     Reply,
     ReplyKind,
     literal_text,
 )
-from gateway.contracts.ports import Position, Verdict
+from gateway.contracts.ports import Admission, Position, Verdict
 from gateway.i18n import ENGLISH
 from gateway.limits import DISK_LOOK_EVERY_S, ENVELOPE_BYTES_MAX, INBOUND_CHARS_MAX
 from tests.doubles import ManualClock, MemoryBus, door_rooms
@@ -47,6 +49,16 @@ IN_GROUP = replace(private_message(), place=("-100",), is_private=False, address
 def door(bus: MemoryBus, policy: AccessPolicy = OPEN, scope: SessionScope = SessionScope.PLACE) -> MessageIntake:
     """An intake on a bus in memory."""
     return MessageIntake(door_rooms(bus), IntakeConfig(policy, scope))
+
+
+class StumblingBus(MemoryBus):
+    """A bus on which a defect shows in messages of one word."""
+
+    async def enqueue(self, message: InboundMessage, *args: Any, **options: Any) -> Admission:
+        """Take what is without that word."""
+        if message.text == "stumble":
+            raise KeyError(message.id)
+        return await super().enqueue(message, *args, **options)
 
 
 class TestAnAlbum:
@@ -153,6 +165,18 @@ class TestAMessage:
         with pytest.raises(QueueFull):
             await intake.accept(private_message())
         assert bus.queued == []
+
+    async def test_that_cannot_be_taken_in_holds_up_its_lane_alone(self) -> None:
+        """A defect of ours that shows in one message must not stop its channel for everybody."""
+        bus = StumblingBus()
+        intake = door(bus)
+        for _ in range(3):
+            with pytest.raises(QueueFull):  # it may be in all of them
+                await intake.accept(private_message("stumble"))
+        other = replace(private_message(), id="telegram:1:8:2", user_id="8")
+        assert await intake.accept(other) is IntakeOutcome.QUEUED
+        assert await intake.accept(private_message("stumble")) is IntakeOutcome.IGNORED
+        assert [message.id for message in bus.queued] == [other.id]
 
     async def test_for_a_full_lane_is_turned_away_with_one_sentence(self) -> None:
         bus = MemoryBus(verdict=Verdict.LANE_FULL)
