@@ -22,9 +22,9 @@ from tests.architecture.code_stats import (
 )
 
 LIMITS: Final = {
-    "files": 367,
+    "files": 369,
     "lines": 102_663,
-    "one_importer": 17.2,
+    "one_importer": 17.3,
     "duplicate_classes": 0,
     "no_verb": 0.1,
     "forwarders": 66,
