@@ -91,7 +91,9 @@ _NAME_AND_VALUE: Final = re.compile(
 """Behind a mere mention, something else is assigned (`-Dprefix=…`)."""
 
 _TYPE: Final = re.compile(r"[A-Za-z]\w*(?:Key|Token|Secret|Lexer|Parser|Provider|Factory)", re.ASCII)
-_CODE_SIGNS: Final = re.compile(r"[()\[\]{}|,;].{0,22}[()\[\]{}|,;]|\A(?=.{0,23}\Z).*[()\[\]{}|,;]")
+_CODE_SIGNS: Final = re.compile(r"\A[A-Za-z_.]{6,}\(|[()\[\]{}|,;].{0,22}[()\[\]{}|,;]|\A(?=.{0,23}\Z).*[()\[\]{}|,;]")
+"""A call, or signs of code so near to each other that nobody drew them."""
+
 _COUNT: Final = re.compile(r"\d+", re.ASCII)
 _SPELLED: Final = re.compile(r"\w(?=\w*[:=|/_.])[\w:=|/.]+|[:=|/_.]+\w+")
 """Words joined by the signs of code: `proxy_auth`, `UID:GID`."""
