@@ -34,6 +34,12 @@ WITH_BOUNDED_TRANSACTIONS: Final = 17  # of PostgreSQL, the first with `transact
 
 _DIALECT: Final[Any] = driver.dialect()  # type: ignore[no-untyped-call]
 
+_ADDRESS: Final = ("host", "port", "user", "password", "database", "passfile", "service", "servicefile")
+_OPTIONS: Final = frozenset(
+    [*_ADDRESS, "ssl", "direct_tls", "target_session_attrs", "krbsrvname", "gsslib", "prepared_statement_cache_size"]
+)
+"""Of a URL: the parts that SQLAlchemy names, and what asyncpg takes besides."""
+
 # https://www.postgresql.org/docs/current/errcodes-appendix.html
 _UNAVAILABLE: Final = {
     "08": "closed the connection",
@@ -150,15 +156,19 @@ class PostgresDatabase:
             await pool.release(raw)
 
     async def _open(self) -> Any:
-        """Make a pool, which connects when it is asked for a connection."""
+        """Make a pool, which connects when it is asked for a connection. Raises `ConfigError` for an option in the URL
+        that asyncpg does not know."""
         _, options = _DIALECT.create_connect_args(self.url)
+        if unknown := options.keys() - _OPTIONS:
+            raise ConfigError(f"database.url has the option `{min(unknown)[:40]}`, which PostgreSQL does not know")
+        kept = options.pop("prepared_statement_cache_size", STATEMENTS_PREPARED)  # 0 before a pooler of transactions
         return await asyncpg.create_pool(
             **options,
             min_size=0,
             max_size=POSTGRES_CONNECTIONS_MAX,
             timeout=STORE_CONNECT_TIMEOUT_S,
             command_timeout=STORE_STATEMENT_TIMEOUT_S,
-            statement_cache_size=STATEMENTS_PREPARED,
+            statement_cache_size=kept,
             server_settings={"idle_in_transaction_session_timeout": str(round(STORE_STANDSTILL_S * 1000))},
             init=_let_nobody_wait_for_us,
             reset=_keep_settings,

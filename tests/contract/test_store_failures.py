@@ -175,6 +175,21 @@ async def test_a_server_that_is_not_there() -> None:
     assert PASSWORD not in str(error)
 
 
+async def test_an_option_that_nobody_knows(postgres_server: PostgresTestServer) -> None:
+    error = await complaint(postgres_server.url("postgres") + "&pool=9")
+    assert isinstance(error, ConfigError)
+    assert "`pool`" in str(error)
+
+
+async def test_a_pooler_of_transactions_needs_statements_that_are_not_kept(postgres_url: str) -> None:
+    store = open_store(postgres_url + "&prepared_statement_cache_size=0")
+    try:
+        await store.check_schema()
+        await store.check_schema()
+    finally:
+        await store.close()
+
+
 async def test_a_host_that_has_no_address() -> None:
     error = await complaint(f"postgresql+asyncpg://trivet:{PASSWORD}@no-such-host.invalid/trivet")
     assert isinstance(error, StoreUnavailable)
