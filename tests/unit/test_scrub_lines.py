@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
+from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from gateway.scrub import Scrubber, findings, scrub
+from gateway.scrub import Scrubber, findings, lines, scrub
 from gateway.scrub.lines import WORDS_MIN, LineRule, line_rules
 from tests.scrubbing import draw
 from tests.scrubbing.rows import counter_examples_of, examples_of
@@ -18,6 +21,8 @@ EXAMPLES = [pytest.param(rule, text, id=f"{rule.id}: {text[:40]}") for rule in R
 COUNTER_EXAMPLES = [
     pytest.param(rule, text, id=f"{rule.id}: {text[:40]}") for rule in RULES for text in counter_examples_of(rule)
 ]
+ROWS = tomllib.loads(Path(lines.__file__).with_name("lines.toml").read_text(encoding="utf-8"))["line"]
+ANCHORS = [anchor for row in ROWS.values() for anchor in row["anchors"]]
 PHRASE = "evoke huge pelican fork dentist oven blade convince purse age slush bulk"
 
 
@@ -32,8 +37,14 @@ def without_ids(text: str) -> str:
 
 
 def test_no_two_rows_begin_with_one_anchor() -> None:
-    anchors = [anchor for rule in RULES for anchor in rule.anchors]
-    assert len(anchors) == len(set(anchors))
+    """Of two that did, the later would be found alone; one that is wholly in the shadow is no rule any more."""
+    counted = Counter(ANCHORS)
+    assert [anchor for anchor, count in counted.items() if count > 1] == []
+
+
+def test_an_anchor_is_found_in_lower_case_and_begins_with_no_space() -> None:
+    """A space stands everywhere, and a stream would hold each word before it."""
+    assert [anchor for anchor in ANCHORS if anchor != anchor.lower() or anchor[:1].isspace() or not anchor] == []
 
 
 @pytest.mark.parametrize(("rule", "example"), EXAMPLES)
