@@ -30,7 +30,7 @@ from gateway.store.statements import STATEMENTS_PREPARED, FetchedRows, named_row
 
 T = TypeVar("T")
 
-WITH_BOUNDED_TRANSACTIONS: Final = 17  # of PostgreSQL, the first with `transaction_timeout`
+_WITH_BOUNDED_TRANSACTIONS: Final = 17  # of PostgreSQL, the first with `transaction_timeout`
 
 _DIALECT: Final[Any] = driver.dialect()  # type: ignore[no-untyped-call]
 
@@ -56,6 +56,7 @@ _CONFIG: Final = {
     "42501": "does not allow this user to use Trivet's tables: grant the rights, or change the user",
 }
 _SCHEMA: Final = frozenset({"42P01", "42703", "3F000"})  # no such table, column, schema
+_SHOWS_VALUES: Final = ("22", "23")  # such an error tells the value or the row that was refused
 
 
 class PostgresConnection:
@@ -76,10 +77,8 @@ class PostgresConnection:
             return FetchedRows([], -1)
         plan = plan_of(statement, parameters or {}, _DIALECT)
         sql, values = plan.with_values(statement, parameters or {})
-        if plan.make_row is not None:
+        if plan.make_row is not None or not statement.is_dml:
             return self._fetched(sql, values, plan.make_row)
-        if not statement.is_dml:
-            return self._fetched(sql, values)
         status = await_only(self._raw.execute(sql, *values))  # such as `UPDATE 1`
         return FetchedRows([], int(status.rpartition(" ")[2]))
 
@@ -170,7 +169,7 @@ class PostgresDatabase:
             command_timeout=STORE_STATEMENT_TIMEOUT_S,
             statement_cache_size=kept,
             server_settings={"idle_in_transaction_session_timeout": str(round(STORE_STANDSTILL_S * 1000))},
-            init=_let_nobody_wait_for_us,
+            init=_bound_transactions,
             reset=_keep_settings,
         )
 
@@ -178,23 +177,25 @@ class PostgresDatabase:
     def _in_our_words(self) -> Iterator[None]:
         try:
             yield
-        except TrivetError:
-            raise
+        except asyncpg.ClientConfigurationError as error:
+            raise ConfigError("database.url gives an option a value that asyncpg refuses") from error
         except asyncpg.InterfaceError as error:
-            # Such as a value of a wrong type, which the message would show: the cause is not told.
             if "clos" in str(error):
-                raise StoreUnavailable(f"{self._place()} closed the connection") from None
-            raise StoreError(f"{self._place()} refused a statement ({type(error).__name__})") from None
+                raise StoreUnavailable(f"{self._place()} closed the connection") from error
+            raise StoreError(f"{self._place()} refused a statement ({type(error).__name__})") from error
+        except asyncpg.InternalClientError as error:  # such as no server of the kind that the URL asks for
+            raise StoreUnavailable(f"{self._place()} cannot be used now ({type(error).__name__})") from error
         except (asyncpg.PostgresError, exc.DBAPIError) as error:
-            raise self._translated(error.orig if isinstance(error, exc.DBAPIError) else error) from error
+            cause = error.orig if isinstance(error, exc.DBAPIError) else error
+            state = str(getattr(cause, "sqlstate", None) or "")
+            raise self._translated(cause, state) from (None if state.startswith(_SHOWS_VALUES) else error)
         except exc.SQLAlchemyError as error:
             raise StoreError(f"{self._place()}: {type(error).__name__}") from error
         except OSError as error:
             reason = error.strerror or type(error).__name__
             raise StoreUnavailable(f"{self._place()} cannot be reached ({reason})") from error
 
-    def _translated(self, cause: BaseException | None) -> TrivetError:
-        state = str(getattr(cause, "sqlstate", None) or "")
+    def _translated(self, cause: BaseException | None, state: str) -> TrivetError:
         if state in _SCHEMA:
             return SchemaMismatch(NOT_MIGRATED)
         for code in (state, state[:2]):
@@ -202,7 +203,9 @@ class PostgresDatabase:
                 return ConfigError(f"{self._place()} {_CONFIG[code]}")
             if code in _UNAVAILABLE:
                 return StoreUnavailable(f"{self._place()} {_UNAVAILABLE[code]}")
-        return StoreError(f"{self._place()} refused a statement ({type(cause).__name__} {state})".rstrip())
+        names = (getattr(cause, name, None) for name in ("constraint_name", "column_name"))
+        reason = " ".join(filter(None, [type(cause).__name__, state, *names]))
+        return StoreError(f"{self._place()} refused a statement ({reason})")
 
     def _place(self) -> str:
         """Return the database as an operator knows it, without user, password and options."""
@@ -211,12 +214,12 @@ class PostgresDatabase:
         return f"the database {self.url.database} on {host}{port}"
 
 
-async def _let_nobody_wait_for_us(connection: Any) -> None:
+async def _bound_transactions(connection: Any) -> None:
     """Have the server end our transaction, and with it our locks, when this machine is lost or this process stands
     still. Between the two halves of a prepared statement a session counts as active, not as idle in its transaction;
     servers before PostgreSQL 17 know no bound for that, and notice a lost machine alone."""
     settings = {"tcp_keepalives_idle": STORE_KEEPALIVE_S, "tcp_keepalives_interval": 5, "tcp_keepalives_count": 3}
-    if connection.get_server_version().major >= WITH_BOUNDED_TRANSACTIONS:
+    if connection.get_server_version().major >= _WITH_BOUNDED_TRANSACTIONS:
         settings["transaction_timeout"] = round(STORE_TRANSACTION_MAX_S * 1000)
     await connection.execute("; ".join(f"SET {name} = {value}" for name, value in settings.items()))
 

@@ -8,6 +8,7 @@ import stat
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from traceback import format_exception
 
 import pytest
 from sqlalchemy import select
@@ -60,6 +61,7 @@ async def complaint(url: str, *, busy_timeout_s: float = 5.0) -> TrivetError:
         (f"postgresql+asyncpg://trivet:{PASSWORD}@db:port/trivet", "postgresql+asyncpg://"),
         (f"postgresql+asyncpg://trivet:{PASSWORD}@db", "names no database"),
         (f"postgresql+asyncpg://trivet:{PASSWORD}@db/trivet?sslmode=require", "?ssl=require"),
+        (f"postgresql+asyncpg://trivet:{PASSWORD}@db/trivet?ssl=perhaps", "gives an option"),
         ("sqlite+aiosqlite://", "names no database"),
         ("sqlite+aiosqlite:///:memory:", "plain SQLite file"),
         ("sqlite+aiosqlite:///file:x?mode=memory&uri=true", "plain SQLite file"),
@@ -216,6 +218,25 @@ async def test_a_user_who_may_not_read_the_tables(postgres_server: PostgresTestS
     error = await complaint(postgres_url.replace("//postgres@", "//visitor@"))
     assert isinstance(error, ConfigError)
     assert "grant the rights" in str(error)
+
+
+async def test_no_server_of_the_kind_that_the_url_asks_for(postgres_url: str) -> None:
+    """As while a standby becomes the primary: the next try may find it."""
+    error = await complaint(f"{postgres_url}&target_session_attrs=standby")
+    assert isinstance(error, StoreUnavailable)
+
+
+@pytest.mark.parametrize("wrong", [{"seq": "my diary"}, {"role": None}])
+async def test_a_refused_value_is_not_told(postgres_url: str, wrong: dict[str, object]) -> None:
+    """The driver says which value has a wrong type, the server shows a row that lacks one."""
+    database = open_database(postgres_url, busy_timeout_s=5.0)
+    row = from_entry(answer("my diary"), session_id="s1") | wrong
+    try:
+        with pytest.raises(StoreError) as caught:
+            await database.write(lambda connection: connection.execute(entries.insert(), row))
+    finally:
+        await database.close()
+    assert "diary" not in "".join(format_exception(caught.value))
 
 
 async def test_connections_cut_by_the_server_cost_one_retry_at_most(
