@@ -275,7 +275,7 @@ _NOT_TAKEN: Final = frozenset({IntakeOutcome.REFUSED, IntakeOutcome.TURNED_AWAY,
 
 LISTENING_MAX: Final = 16  # people told at a time: each needs a connection to the bus for as long
 SUGGESTING_MAX: Final = 16  # people who type at a time, likewise; who comes then is suggested nothing
-STUMBLED_MAX: Final = 1_000  # messages at which a defect of ours showed, each remembered by its id
+FAILED_MAX: Final = 1_000  # messages at which a defect of ours showed, each remembered by its id
 ALBUM_SETTLE_MS: Final = 1_000  # an album comes part by part, and no part says that it is the last
 SPLIT_SETTLE_MS: Final = 700  # a client that splits a long text sends the rest at once
 
@@ -301,7 +301,7 @@ class MessageIntake:
     _suggesting: asyncio.Semaphore = field(init=False, default_factory=lambda: asyncio.Semaphore(SUGGESTING_MAX))
     _is_closed: bool = field(init=False, default=False)
     _queued: int = field(init=False, default=0)
-    _stumbled: BoundedDict[str, int] = field(init=False, default_factory=lambda: BoundedDict(STUMBLED_MAX))
+    _failed: BoundedDict[str, int] = field(init=False, default_factory=lambda: BoundedDict(FAILED_MAX))
     """How many messages had been queued when one could not be taken in for the first time."""
 
     def __post_init__(self) -> None:
@@ -329,7 +329,7 @@ class MessageIntake:
         except (TrivetError, OSError):
             raise
         except Exception as error:  # named boundary, adapter callback: one message must not hold up all others
-            queued_before = self._stumbled.setdefault(incoming.id, self._queued)
+            queued_before = self._failed.setdefault(incoming.id, self._queued)
             is_given_up = self._queued > queued_before
             log.exception("%s: a message cannot be taken in%s", incoming.channel, ": given up" if is_given_up else "")
             if not is_given_up:

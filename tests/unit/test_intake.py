@@ -51,12 +51,12 @@ def door(bus: MemoryBus, policy: AccessPolicy = OPEN, scope: SessionScope = Sess
     return MessageIntake(door_rooms(bus), IntakeConfig(policy, scope))
 
 
-class StumblingBus(MemoryBus):
+class DefectiveBus(MemoryBus):
     """A bus on which a defect shows in messages of one word."""
 
     async def enqueue(self, message: InboundMessage, *args: Any, **options: Any) -> Admission:
         """Take what is without that word."""
-        if message.text == "stumble":
+        if message.text == "fail":
             raise KeyError(message.id)
         return await super().enqueue(message, *args, **options)
 
@@ -168,14 +168,14 @@ class TestAMessage:
 
     async def test_that_cannot_be_taken_in_holds_up_its_lane_alone(self) -> None:
         """A defect of ours that shows in one message must not stop its channel for everybody."""
-        bus = StumblingBus()
+        bus = DefectiveBus()
         intake = door(bus)
         for _ in range(3):
             with pytest.raises(QueueFull):  # it may be in all of them
-                await intake.accept(private_message("stumble"))
+                await intake.accept(private_message("fail"))
         other = replace(private_message(), id="telegram:1:8:2", user_id="8")
         assert await intake.accept(other) is IntakeOutcome.QUEUED
-        assert await intake.accept(private_message("stumble")) is IntakeOutcome.IGNORED
+        assert await intake.accept(private_message("fail")) is IntakeOutcome.IGNORED
         assert [message.id for message in bus.queued] == [other.id]
 
     async def test_for_a_full_lane_is_turned_away_with_one_sentence(self) -> None:
