@@ -50,7 +50,7 @@ _put_realm: Final = engine.upsert(place_realms, "realm")
 
 def _revision(connection: engine.Connection) -> int:
     """Return a number that grows with every change."""
-    return connection.execute(_REVISION).scalar() or 0
+    return connection.execute(_REVISION).scalar_one_or_none() or 0
 
 
 def _grants(connection: engine.Connection) -> list[Grant]:
@@ -256,4 +256,4 @@ class AccessStore(engine.Aggregate):
     @engine.read
     def realm_of(self, connection: engine.Connection, place: SessionKey) -> str:
         """Return the server or workspace of a chat; empty for one that nobody noted."""
-        return connection.execute(_REALM, {"where_": str(place)}).scalar() or ""
+        return connection.execute(_REALM, {"where_": str(place)}).scalar_one_or_none() or ""

@@ -138,8 +138,6 @@ def insert_new(table: Table) -> Callable[[Connection], Executable]:
 VERSION_MIN: Final = (3, 35, 0)
 """The first SQLite with RETURNING."""
 
-Work = Callable[[Connection], T]
-
 _FORMS: Final = "`sqlite+aiosqlite:///<file>` or `postgresql+asyncpg://user:password@host/name`"
 
 

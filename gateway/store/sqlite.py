@@ -83,9 +83,8 @@ class SqliteConnection:
         if cursor.description is None:
             return FetchedRows([], cursor.rowcount)
         if make_row is None:
-            names = [column[0] for column in cursor.description]
-            make_row = named_rows(names, ())
-        rows = list(map(make_row, cursor))
+            make_row = named_rows([column[0] for column in cursor.description], ())
+        rows = list(map(make_row, cursor))  # only then `rowcount` is known
         return FetchedRows(rows, cursor.rowcount)
 
     @contextmanager

@@ -18,7 +18,7 @@ from gateway.contracts.errors import StoreError
 STATEMENTS_PREPARED: Final = 512  # of one connection: the store has some three hundred
 _SHAPES_MAX: Final = 100  # lengths of lists for which the text of one statement is kept
 
-_FLOAT8: Final = 701  # PostgreSQL's number of the one type that our columns of numbers have, if not whole ones
+_FLOAT8: Final = 701  # PostgreSQL's number of the only type of fractions in our columns
 _REQUIRED: Final = object()
 
 AnyRow: TypeAlias = Row[*tuple[Any, ...]]
@@ -104,6 +104,7 @@ def _row_maker(compiled: Any) -> Callable[[Sequence[Any]], Row[Any]] | None:
 
 
 def named_rows(names: Sequence[str], processors: Sequence[Any]) -> Callable[[Sequence[Any]], Row[Any]]:
+    """Return how a row of the driver becomes one of SQLAlchemy with these names; a processor changes its value."""
     parent = SimpleResultMetaData(names)
     return partial(Row, parent, processors if any(processors) else None, parent._key_to_index)
 
@@ -159,10 +160,6 @@ class FetchedRows:
     def scalars(self) -> Any:
         """Return the first column of every row."""
         return FetchedRows([row[0] for row in self._rows], self.rowcount)
-
-    def scalar(self) -> Any:
-        """Return the first column of the first row, None if there is none."""
-        return self._rows[0][0] if self._rows else None
 
     def scalar_one(self) -> Any:
         """Return the first column of the only row. Raises unless there is exactly one."""

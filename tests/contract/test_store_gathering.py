@@ -202,7 +202,7 @@ async def test_one_who_wants_its_work_synced_has_all_of_it_synced(
     sqlite_database: Database, durable: tuple[bool, ...], level: int
 ) -> None:
     def synced(connection: Connection) -> object:
-        return connection.exec_driver_sql("PRAGMA synchronous").scalar()
+        return connection.exec_driver_sql("PRAGMA synchronous").scalar_one()
 
     gate = Gate(sqlite_database)
     await gate.entered()
