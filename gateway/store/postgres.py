@@ -156,11 +156,11 @@ class PostgresDatabase:
 
     async def _open(self) -> Any:
         """Make a pool, which connects when it is asked for a connection. Raises `ConfigError` for an option in the URL
-        that asyncpg does not know."""
+        that is none of _OPTIONS."""
         _, options = _DIALECT.create_connect_args(self.url)
         if unknown := options.keys() - _OPTIONS:
-            raise ConfigError(f"database.url has the option `{min(unknown)[:40]}`, which PostgreSQL does not know")
-        kept = options.pop("prepared_statement_cache_size", STATEMENTS_PREPARED)  # 0 before a pooler of transactions
+            raise ConfigError(f"database.url has the option `{min(unknown)[:40]}`, which Trivet does not take")
+        kept = options.pop("prepared_statement_cache_size", STATEMENTS_PREPARED)  # 0 for some poolers
         return await asyncpg.create_pool(
             **options,
             min_size=0,

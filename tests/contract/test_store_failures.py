@@ -15,7 +15,7 @@ from sqlalchemy import select
 
 from gateway.contracts.errors import ConfigError, SchemaMismatch, StoreError, StoreUnavailable, TrivetError
 from gateway.store import open_store, postgres
-from gateway.store.engine import open_database
+from gateway.store.engine import Connection, open_database
 from gateway.store.migrations import migrate
 from gateway.store.tables import entries, lanes
 from gateway.store.transcript import from_entry
@@ -183,13 +183,19 @@ async def test_an_option_that_nobody_knows(postgres_server: PostgresTestServer) 
     assert "`pool`" in str(error)
 
 
-async def test_a_pooler_of_transactions_needs_statements_that_are_not_kept(postgres_url: str) -> None:
-    store = open_store(postgres_url + "&prepared_statement_cache_size=0")
+@pytest.mark.parametrize(("option", "are_kept"), [("", True), ("&prepared_statement_cache_size=0", False)])
+async def test_statements_are_kept_unless_the_url_says_so(postgres_url: str, option: str, are_kept: bool) -> None:
+    """A pooler that gives each transaction another connection would not find them again."""
+    database = open_database(postgres_url + option, busy_timeout_s=5.0)
+
+    def kept(connection: Connection) -> bool:
+        connection.execute(select(lanes)).all()
+        return bool(connection.exec_driver_sql("SELECT name FROM pg_prepared_statements").all())
+
     try:
-        await store.check_schema()
-        await store.check_schema()
+        assert await database.write(kept) is are_kept
     finally:
-        await store.close()
+        await database.close()
 
 
 async def test_a_host_that_has_no_address() -> None:
