@@ -67,7 +67,7 @@ _DRESS: Final = re.compile(
     r"\\?\*\([A-Z][a-z]|\\(?:f[A-Z0-9]|[&e\\-]|\([\w:*^`']{1,2}|[ms]\[?[\w+-]{0,8}\]?)"
     r"|%(?:2[27]|60|3[CcEe])|\A3D|(?:=[C-F][0-9A-F](?:=[89AB][0-9A-F]){1,3})+"
 )
-"""What manual pages are written with, signs around a value in an address, letters of a mail in quoted-printable."""
+"""Marks of manual pages, signs around a value in an address, letters of a mail in quoted-printable."""
 
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 _NIL_CHARS: Final = 2  # a UUID of one digit and its dashes is nobody's
@@ -92,7 +92,7 @@ _NAME_AND_VALUE: Final = re.compile(
 
 _TYPE: Final = re.compile(r"[A-Za-z]\w*(?:Key|Token|Secret|Lexer|Parser|Provider|Factory)", re.ASCII)
 _CODE_SIGNS: Final = re.compile(r"\A[A-Za-z_.]{6,}\(|[()\[\]{}|,;].{0,22}[()\[\]{}|,;]|\A(?=.{0,23}\Z).*[()\[\]{}|,;]")
-"""A call, or signs of code so near to each other that nobody drew them."""
+"""A call, or signs of code nearer to each other than in a value that was made at random."""
 
 _COUNT: Final = re.compile(r"\d+", re.ASCII)
 _SPELLED: Final = re.compile(r"\w(?=\w*[:=|/_.])[\w:=|/.]+|[:=|/_.]+\w+")
@@ -101,7 +101,7 @@ _SPELLED: Final = re.compile(r"\w(?=\w*[:=|/_.])[\w:=|/.]+|[:=|/_.]+\w+")
 _WORD_AND_NUMBER: Final = re.compile(r"[^\W\d_]+[-_.]?\d{1,4}(?:\.\d{1,4}){0,3}")
 _PHRASE: Final = re.compile(r"[A-Za-z]{2,12}(?:[-_.][A-Za-z0-9]{1,12}){2,9}", re.ASCII)
 _WORDS: Final = re.compile(r"[a-z]{3,12}(?:-[a-z]{3,12}){3,9}", re.ASCII)
-"""Four words with dashes: a phrase that somebody drew, behind `JWT_SECRET=`."""
+"""Four words with dashes: a phrase that was chosen at random, behind `JWT_SECRET=`."""
 
 _WORDS_AND_YEAR: Final = re.compile(
     r"(?:[a-z]{5,}(?:(?:19|20)\d\d|1234)|(?:[A-Z][a-z]{2,}){2,}\d\d|[A-Z][a-z]{7,}(?!19|20)\d{3,4}|(?P<letters>[A-Za-z]{6,})\d{1,4})[!*_.?#]?"
@@ -180,7 +180,7 @@ def is_pass_phrase(value: str) -> bool:
         3 <= len(words) <= 12
         and all(2 <= len(word) <= 14 and word.isalnum() for word in words)
         and not any(word.lower() in vocabulary().sentence or is_announcing(word.lower()) for word in words)
-        and all(word[:2] == word[:2].lower() for word in words[value.isascii() :])  # a sentence has its capital
+        and all(word[:2] == word[:2].lower() for word in words[value.isascii() :])  # a sentence begins with a capital
     )
 
 

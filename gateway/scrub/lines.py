@@ -178,7 +178,7 @@ _CHECKS: Final[Mapping[str, Check]] = {
 
 
 def _line_start(text: str, at: int) -> int:
-    """Return where the line that holds `at` begins, as far as one looks back."""
+    """Return where the line that holds `at` begins, at most _TABLE_LOOK_BACK_CHARS before it."""
     begins = max(0, at - _TABLE_LOOK_BACK_CHARS)
     return text.rfind("\n", begins, at) + 1 or begins
 
@@ -241,7 +241,7 @@ class LineRule:
         return self.before.search(text, max(0, at - _LOOK_BACK_CHARS), at) is not None
 
     def secrets(self, found: re.Match[str], *, is_new: bool) -> list[SecretSpan]:
-        """Return what is to be cut of a matched line, or was if it is not new: a named group, or each part of that."""
+        """Return what is cut of a matched line, or was cut if it is not new: a named group, or each part of it."""
         start, end = next((found.span(name) for name in found.re.groupindex if found.start(name) >= 0), (-1, -1))
         if start < 0:
             return []
@@ -360,8 +360,8 @@ def _cells(found: re.Match[str]) -> Iterator[tuple[int, tuple[int, int]]]:
 
 
 def may_open(rule: LineRule, text: str, at: int, end: int, *, is_last: bool) -> bool:
-    """Tell whether the line at whose anchor `at` is may be the rule's; not if it is whole in `text[:end]` and is none,
-    and not if that is the kind that a placeholder names."""
+    """Tell whether a line with an anchor of the rule at `at` may be one of the rule's. It is none if it is whole in
+    `text[:end]` and does not fit, or if the anchor is the kind that a placeholder names."""
     line_end = _line_end(text, at, end, rule.chars_max, rule.until, is_last=is_last) if rule.each is None else None
     return not (line_end is not None and _fits(rule.line, text, at, line_end) is None) and not in_placeholder(text, at)
 
@@ -521,7 +521,7 @@ class TableColumn(State):
         begins = max(heads[0][0], heads[0][1] - _COLUMN_NAME_CHARS_MAX)
         first = _FIRST_HEAD.search(text, begins, heads[0][1])  # `"content": "user;password`
         if placeholder_in(text, below, row_end) and not any(PLACEHOLDER.fullmatch(text, *each) for each in cells):
-            self._between = between  # it had other cells when it was read: a table or none, nothing new is in it
+            self._between = between  # it had other cells when it was read first: nothing new is in it
             return below
         if not 2 <= len(cells) <= len(heads) or first is None:
             return -1

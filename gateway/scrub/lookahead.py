@@ -262,7 +262,7 @@ class Lookahead(NamedTuple):
     spans: list[SecretSpan]
     openings: list[Opening]
     lines: list[Opening]
-    """Those of the openings that are lines of a rule, which may interrupt what is open."""
+    """The openings that are lines of a rule: these may interrupt what is open."""
 
     def take(self) -> Opening:
         """Take the next opening."""
@@ -332,9 +332,9 @@ class LookaheadScanner:
     def over(
         self, text: str, lowered: str, zone: tuple[int, int, int], certain: Sequence[SecretSpan] = (), *, is_last: bool
     ) -> Lookahead:
-        """Scan a `zone` of the text: from where it begins, for secrets from its second place on, to its end; `lowered`
-        is the text in lower case, as long as the text. `certain` are secrets that were found already, some of them
-        elsewhere; `is_last` says that no announcing word can follow."""
+        """Scan a `zone` of the text: from its first place on for openings, from its second on for secrets, to its last.
+        `lowered` is the text in lower case, as long as the text. `certain` are secrets that were found already, some of
+        them elsewhere; `is_last` says that no announcing word can follow."""
         start, unread, end = zone
         anchors, places, blocks, line_places = self._finder.anchors_in(text, lowered, start, end)
         unread_anchors = anchors if start == unread else [each for each in anchors if each[0] >= unread]
@@ -359,8 +359,8 @@ class LookaheadScanner:
         return Lookahead(spans, openings, [each for each in openings if not each.rank] if line_places else [])
 
     def put(self, ahead: Lookahead, values: Sequence[SecretSpan], text: str, start: int) -> None:
-        """Put values between the secrets ahead, and the tokens that end where one of them begins, not before `start`:
-        that will be the end of their run."""
+        """Add values to the secrets ahead, and the tokens that end where one of the values begins, because their run
+        ends there. No token begins before `start`."""
         ahead.add(values)
         for value in values:
             least = max(start, value.start - _NEXT_CHARS_MAX)
@@ -368,7 +368,7 @@ class LookaheadScanner:
             ahead.add(self._between(text, [before.end() if before else least, value.start], 0))
 
     def put_behind(self, ahead: Lookahead, text: str, at: int, end: int) -> None:
-        """Put in the tokens that are glued to a secret which ended at `at`: it will be none of their run."""
+        """Add the tokens that are glued to a secret which ended at `at`, because their run begins there."""
         nearest = next((span.start for span in reversed(ahead.spans) if span.start >= at), end)
         glued = _RUN.match(text, at, min(nearest, at + CONTEXT_CHARS))
         if glued is None or glued.end() - at < _TOKEN_CHARS_MIN or not (sites := self._rules.sites(glued.group())):
@@ -395,7 +395,7 @@ class LookaheadScanner:
             known = sorted((*known, *_apart(known, [*inside, *_apart(inside, phrases)])))
         found = [*known]
         if runs := self._runs(text, start, end, anchors):
-            # Where a placeholder stands a run is in two, as it was at the secret: so a second scrub finds nothing new.
+            # A placeholder parts a run as its secret did: so a second scrub finds nothing new.
             placeholders = map(re.Match.span, PLACEHOLDER.finditer(text, start, end))
             borders = sorted((*placeholders, *(span[:2] for span in known)))
             for run, edges in zip(runs, _edges((run[:2] for run in runs), borders), strict=True):

@@ -79,7 +79,7 @@ class TrieFinder:
         return hits
 
     def _in_word(self, word: str) -> list[tuple[int, str]]:
-        """Return where in a word literals begin, with the longest; empty: one may, and go on behind it."""
+        """Return where in a word literals begin, with the longest; "" for one that may go on behind the word."""
         at, found = 0, dict[int, str]()
         while longest := self._pattern.search(word, at):
             found[longest.start()] = longest[0]
@@ -364,7 +364,7 @@ _IN_A_WORD: Final = re.compile(
     r"(?!(?<=\\[nrtbf0])|(?<=%[0-9A-Fa-f][0-9A-Fa-f])|(?<=\\u[0-9a-fA-F]{4}))(?:(?<=[A-Za-z0-9])|(?<=[A-Za-z0-9][_-]))"
 )
 """Behind a letter, or in the middle of an identifier such as `task_test_…` or `x-sk-…`. An escaped newline or an
-encoded sign before a token ends in a letter, and is no word for all that."""
+encoded sign before a token ends in a letter, too, and is no part of a word."""
 
 _ESCAPED: Final = re.compile(r"[nrtbf0]")
 _ASKS_FOR_THE_END: Final = re.compile(r"\\[ZbB]|\$(?=[)|]|\Z)|\(\?P=|\(\?<?![^)]*(?:\[\^|\\[sSW])")

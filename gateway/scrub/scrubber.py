@@ -314,7 +314,7 @@ class Machine:
         if due_at is not None and step.waits:
             due_at = None
             step = state.step(text, step.at, end, is_last=is_last)
-        if type(state) is ReadAhead:  # a second scrub goes on with the next word, since it finds no value there
+        if type(state) is ReadAhead:  # as a second scrub, which finds no value, goes on there
             ruled_at = min(ruled_at, next((one.at for one in reversed(ahead.openings) if type(one.what) is int), end))
         if step.cut is not None and step.cut.start > ruled_at:  # first the rule says what it knows
             step = StepResult(self._at, is_over=True)

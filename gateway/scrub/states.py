@@ -171,7 +171,7 @@ _SAYING_LINKS: Final = "<(（—–←⇐⬅👈"
 _CLOSES_ASIDE: Final = re.compile(r"[)）]| (?:for|of|to|für|vom|de|pour|del|для|от|к|на)\b")
 _BESIDE: Final = "\"'`*|,)»”」』，"
 _WORD: Final = re.compile(r"[^\W\d_](?:[^\W\d_]|['-](?=[^\W\d_]))*")
-_NEXT_WORD: Final = re.compile(r"[a-z]{1,32}(?=[ \n])")  # as nearly all are
+_NEXT_WORD: Final = re.compile(r"[a-z]{1,32}(?=[ \n])")  # nearly all words are like this
 
 
 class Candidate(NamedTuple):
@@ -343,8 +343,8 @@ class ValueBeforeKeyword(State):
     def _announced(
         self, text: str, at: int, stop: int, end: int, family: KeywordFamily, bond: Bond | None, *, is_last: bool
     ) -> StepResult:
-        """Judge the value before an announcing word, which ends at `stop`; what follows that may still say that it is
-        another thing (`password manager`), or what a code is for."""
+        """Judge the value before an announcing word that ends at `stop`. What follows it may still make it another
+        one (`password manager`), or say what a code is for."""
         words = vocabulary()
         limit = stop + (_CODE_REACH_CHARS if family is KeywordFamily.CODE else 1)
         if (line_end := text.find("\n", stop, min(limit, end))) < 0 and limit >= end and not is_last:

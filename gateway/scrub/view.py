@@ -384,8 +384,8 @@ def flattening(chars: str) -> bytes:
 
 
 def stretches(octets: bytes, start: int, flat: bytes, least: int) -> Iterator[tuple[int, int]]:
-    """Yield where in the text that `octets` are from `start` on at least so many characters of one kind follow each
-    other. Searched among bytes, where a row of equal ones is found many times faster than a run of different ones."""
+    """Yield where at least so many characters of one kind follow each other in the text that is `octets` from `start`
+    on. Bytes are searched, since a row of equal ones is found many times faster than a run of different ones."""
     row = octets.translate(flat)
     done, at = 0, row.find(b"x" * least)
     row, is_ascii = row + b" " if at >= 0 else row, octets.isascii()

@@ -97,7 +97,7 @@ _QUALIFIED: Final = frozenset([KeywordFamily.VAGUE, KeywordFamily.CODE])
 
 _OF_HEADERS: Final = frozenset([KeywordFamily.KEY, KeywordFamily.SCHEME])
 _BY_THEMSELVES: Final = _OF_VALUES | {KeywordFamily.SCHEME, KeywordFamily.COOKIE}
-"""Only what follows makes the others announce anything."""
+"""These announce by themselves; the others only with what follows them."""
 
 
 class KeywordForm(Enum):
@@ -128,7 +128,7 @@ class Announcement(NamedTuple):
     is_header: bool = False
     """Names the scheme of an `Authorization` header."""
     before: str = ""
-    """What stands before it, in lower case: looked at when it matters, which is seldom."""
+    """What stands before it, in lower case. Few callers ask what it says, so only these pay for the search."""
     may_be_asked: bool = False
 
     @property
@@ -225,7 +225,7 @@ def vocabulary() -> Vocabulary:
 def _announcing(
     words: Vocabulary, families: Mapping[str, Mapping[str, str]]
 ) -> Mapping[str, tuple[KeywordFamily, KeywordForm]]:
-    """Return all words that announce, and how: those with a list of their own announce nothing else than it says."""
+    """Return all words that announce, and how. What the list of a family says of a word goes before all else."""
     announcing = dict.fromkeys(words.locked, (KeywordFamily.LOCKED, KeywordForm.WHOLE))
     announcing |= dict.fromkeys(words.vendors, (KeywordFamily.VENDOR, KeywordForm.WHOLE))
     announcing |= dict.fromkeys(words.together, (KeywordFamily.PHRASE, KeywordForm.WHOLE))
