@@ -155,9 +155,11 @@ class PostgresDatabase:
             await pool.release(raw)
 
     async def _open(self) -> Any:
-        """Make a pool, which connects when it is asked for a connection. Raises `ConfigError` for an option in the URL
-        that is none of _OPTIONS."""
-        _, options = _DIALECT.create_connect_args(self.url)
+        """Make a pool, which connects when it is asked for a connection. Raises `ConfigError` for a wrong URL."""
+        try:
+            _, options = _DIALECT.create_connect_args(self.url)
+        except exc.ArgumentError as error:
+            raise ConfigError("database.url has hosts and ports that do not fit: each host needs a port") from error
         if unknown := options.keys() - _OPTIONS:
             raise ConfigError(f"database.url has the option `{min(unknown)[:40]}`, which Trivet does not take")
         kept = options.pop("prepared_statement_cache_size", STATEMENTS_PREPARED)  # 0 for some poolers

@@ -62,6 +62,8 @@ async def complaint(url: str, *, busy_timeout_s: float = 5.0) -> TrivetError:
         (f"postgresql+asyncpg://trivet:{PASSWORD}@db", "names no database"),
         (f"postgresql+asyncpg://trivet:{PASSWORD}@db/trivet?sslmode=require", "?ssl=require"),
         (f"postgresql+asyncpg://trivet:{PASSWORD}@db/trivet?ssl=perhaps", "gives an option"),
+        (f"postgresql+asyncpg://trivet:{PASSWORD}@/trivet?host=db1&host=db2", "hosts and ports"),
+        (f"postgresql+asyncpg://trivet:{PASSWORD}@db/trivet?port=any", "hosts and ports"),
         ("sqlite+aiosqlite://", "names no database"),
         ("sqlite+aiosqlite:///:memory:", "plain SQLite file"),
         ("sqlite+aiosqlite:///file:x?mode=memory&uri=true", "plain SQLite file"),
