@@ -44,6 +44,7 @@ _OPTIONS: Final = frozenset(
 _UNAVAILABLE: Final = {
     "08": "closed the connection",
     "0A000": "has had its tables changed",  # of a statement that was prepared before; the next try prepares it anew
+    "25006": "takes no writes now, as a standby does",
     "25P03": "ended a transaction that stood still",
     "40": "gave another transaction precedence",
     "53": "has no room left (connections, memory or disk)",

@@ -234,6 +234,19 @@ async def test_no_server_of_the_kind_that_the_url_asks_for(postgres_url: str) ->
     assert isinstance(error, StoreUnavailable)
 
 
+async def test_a_server_that_takes_no_writes_may_take_them_later(postgres_server: PostgresTestServer) -> None:
+    """As one that is a standby since the last look."""
+    database = await postgres_server.create_database()
+    await migrate(postgres_server.url(database))
+    await postgres_server.execute(f'ALTER DATABASE "{database}" SET default_transaction_read_only = on')
+    store = open_store(postgres_server.url(database))
+    try:
+        with pytest.raises(StoreUnavailable, match="takes no writes"):
+            await begin(store, "t1", [says(ANN, "hello", id_="m1")])
+    finally:
+        await store.close()
+
+
 @pytest.mark.parametrize("wrong", [{"seq": "my diary"}, {"role": None}])
 async def test_a_refused_value_is_not_told(postgres_url: str, wrong: dict[str, object]) -> None:
     """The driver says which value has a wrong type, the server shows a row that lacks one."""
