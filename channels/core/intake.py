@@ -66,7 +66,7 @@ class Albums:
     def hold(self, incoming: Incoming) -> None:
         """Hold a part that names nobody, for the part that may name us."""
         if incoming.album_id and not incoming.is_edit:
-            part, name = replace(incoming, position=None), _name(incoming)
+            part, name = replace(incoming, position=None), _name(incoming)  # taken in later, its position would go back
             self._held[name] = (*self._held.get(name, ()), part)[:ALBUM_PARTS_MAX]
 
     def held(self, incoming: Incoming) -> Sequence[Incoming]:
