@@ -278,12 +278,13 @@ async def test_connections_cut_by_the_server_cost_one_retry_at_most(
 
 
 async def test_tables_that_change_under_a_prepared_statement_cost_one_retry(
-    postgres_server: PostgresTestServer, postgres_database: str, postgres_url: str
+    postgres_server: PostgresTestServer,
 ) -> None:
     """As when a newer Trivet migrates while an older one still works."""
-    database = open_database(postgres_url, busy_timeout_s=5.0)
+    name = await postgres_server.create_database()
+    await migrate(url := postgres_server.url(name))
+    database, other = open_database(url, busy_timeout_s=5.0), await postgres_server.connect(name)
     whole = select(lanes)
-    other = await postgres_server.connect(postgres_database)
     try:
         await database.write(lambda connection: connection.execute(whole).all())
         await other.execute("ALTER TABLE lanes ALTER COLUMN fence TYPE numeric")
