@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import structlog
 
-from agent.limits import SPOKEN_BYTES_PER_S
+from agent.limits import MODEL_TOKENS_MAX, SPOKEN_BYTES_PER_S
 from agent.models import requests
 from agent.models.catalog import ModelCatalog, ModelEndpoint, number, whole
 from agent.models.litellm_import import Litellm, load_litellm
@@ -585,10 +585,10 @@ def _decoded(arguments: str) -> str:
 
 def _counted(usage: Any, before: requests.TokenCount | None) -> requests.TokenCount | None:
     """Count the tokens. Some providers count the prompt at the beginning of a stream and the rest at its end; some send
-    nothing but zeros, which is no count."""
+    nothing but zeros, which is no count, or more than any model takes."""
     details, told = getattr(usage, "prompt_tokens_details", None), before or requests.TokenCount(0, 0)
     prompt, completion = max(usage.prompt_tokens or 0, 0), max(usage.completion_tokens or 0, 0)
-    if not prompt and not completion:
+    if not 0 < prompt + completion <= MODEL_TOKENS_MAX:
         return before
     return requests.TokenCount(
         prompt=prompt or told.prompt,
@@ -646,7 +646,7 @@ def _retry_after_s(error: Exception) -> float | None:
         return float(value)
     try:
         waiting = parsedate_to_datetime(value) - parsedate_to_datetime(str(headers.get("date", "")))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     return max(waiting.total_seconds(), 0.0)
 

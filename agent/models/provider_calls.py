@@ -28,6 +28,7 @@ from agent.limits import (
     MODEL_ERROR_BYTES_MAX,
     MODEL_EVENT_BYTES_MAX,
     MODEL_EVENTS_AT_ONCE,
+    MODEL_STREAM_BYTES_MAX,
     MODEL_TOOLS_KEPT,
 )
 from agent.models.litellm_import import Litellm
@@ -170,6 +171,8 @@ def _normalized(event: Any) -> Any:
         return event
     if isinstance(event.get("message"), str) and not event.keys() & {"choices", "error"}:
         return {"error": event}  # vLLM and others send the error itself
+    if "usage" in event and not _is_counted(event["usage"]):
+        del event["usage"]
     if "choices" in event:
         event["choices"] = event["choices"] or []
     for choice in event.get("choices", ()):
@@ -187,6 +190,17 @@ def _normalized(event: Any) -> Any:
     if counted := event.get("usageMetadata"):
         event["usageMetadata"] = {name: value for name, value in counted.items() if value is not None}
     return event
+
+
+def _is_counted(usage: Any) -> bool:
+    """Tell whether all counts of tokens are numbers; an answer is not lost because they are none."""
+    return isinstance(usage, dict) and all(
+        _is_counted(count)
+        if isinstance(count, dict)
+        else count is None or (type(count) in (int, float) and not count % 1)
+        for name, count in usage.items()
+        if "_tokens" in name
+    )
 
 
 def _anthropic_call(draft: _Draft) -> ProviderCall | None:
@@ -460,11 +474,13 @@ class ServerSentEvents:
         self._rest = b""
         self._data: list[bytes] = []
         self._bytes = 0
+        self._bytes_of_all = 0
 
     def feed(self, piece: bytes) -> Iterator[bytes]:
         """Take a piece and yield the data of each event that it completes; what is no data is skipped. The mark that
         some providers end with sets `is_done`. A server that does not stream sends one JSON value instead, which is
-        yielded as one event. Raises `ModelUnavailable` for an event without an end."""
+        yielded as one event. Raises `ModelUnavailable` for an event or a stream without an end."""
+        self._bytes_of_all += len(piece)
         if self._is_json is None and piece.strip():
             self._is_json = piece.lstrip().startswith((b"{", b"["))
         *lines, self._rest = [self._rest + piece] if self._is_json else (self._rest + piece).split(b"\n")
@@ -473,6 +489,8 @@ class ServerSentEvents:
                 yield event
         if len(self._rest) + self._bytes > MODEL_EVENT_BYTES_MAX:
             raise ModelUnavailable("an event of the stream is too long")
+        if self._bytes_of_all > MODEL_STREAM_BYTES_MAX:
+            raise ModelUnavailable("the stream is too long")
 
     def flush(self) -> Iterator[bytes]:
         """Yield the data of an event that the end of the stream completes."""

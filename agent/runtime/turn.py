@@ -30,7 +30,7 @@ from agent.subagents.texts import attempt_text
 from agent.tools.policy import Permissions
 from gateway.contracts.errors import BudgetSpent, EmptyAnswer, ModelError
 from gateway.contracts.ids import is_wake
-from gateway.contracts.messages import CleanText, InboundMessage, clipped, joined, literal_text
+from gateway.contracts.messages import CleanText, InboundMessage, clipped, is_visible, joined, literal_text
 from gateway.contracts.ports import Clock
 from gateway.contracts.sessions import Entry, EntryKind, PromptQuery, Role, Session, TurnCommit
 from gateway.i18n import words_for
@@ -158,7 +158,7 @@ class TurnRunner:
             return self.commits.failed(turn, error)
         if turn.suspension.barrier is not None:
             return self.commits.yielded(turn)
-        if not (turn.answer or "").strip():
+        if not is_visible(turn.answer or ""):
             return self.commits.failed(turn, EmptyAnswer(turn.finish_reason))
         if self.hooks:
             said = turn.answer or literal_text("")

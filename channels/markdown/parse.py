@@ -18,6 +18,7 @@ from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 
 from channels.markdown import tree
+from gateway.contracts.messages import is_visible
 
 FOOTNOTES: Final = "trivet_footnotes"  # the parse environment's dict of label -> inline token
 FOOTNOTE_REF: Final = "footnote_ref"
@@ -230,9 +231,9 @@ class _RunWriter:
         if not _is_linkable(url):
             if shown != url and not is_auto:
                 self.add(f" ({url})" if shown else url)
-        elif is_auto or shown == url or not tree.is_visible(shown):
+        elif is_auto or shown == url or not is_visible(shown):
             del self._runs[self._label_start :]
-            self.add(shown if tree.is_visible(shown) else url, tree.Mark.BARE_URL, url=url)
+            self.add(shown if is_visible(shown) else url, tree.Mark.BARE_URL, url=url)
         else:
             self._runs[self._label_start :] = [replace(run, url=url) for run in label]
         self._label_start = len(self._runs)
@@ -300,7 +301,7 @@ def parse(text: str) -> tree.Blocks:
     # characters that platforms delete without a word (Telegram also drops U+202A-202E, which moves every later
     # offset).
     source = _UNWANTED.sub("", _LINE_ENDS.sub("\n", _SURROGATES.sub("\ufffd", text)))
-    if not tree.is_visible(source):
+    if not is_visible(source):
         return ()
     env: dict[str, Any] = {}
     blocks = _blocks(_Tokens(_PARSER.parse(source, env)))
@@ -366,7 +367,7 @@ def _filled(block: tree.Paragraph | tree.Heading | tree.QuoteBlock | tree.Listin
     """Drop a block without content: an empty heading or quote has nothing to say."""
     match block:
         case tree.Paragraph() | tree.Heading():
-            return (block,) if tree.is_visible(tree.plain_text(block.runs)) else ()
+            return (block,) if is_visible(tree.plain_text(block.runs)) else ()
         case tree.QuoteBlock():
             return (block,) if block.blocks else ()
         case tree.Listing():
@@ -384,9 +385,9 @@ def _leaf(tokens: _Tokens, closing: str) -> tree.Runs:
 def _fence(token: Token) -> tree.Blocks:
     """Return the code, after a caption that keeps what the info string says beyond the language."""
     language, caption = _language(token.info.strip())
-    captions = (tree.Paragraph((tree.TextRun(caption),)),) if tree.is_visible(caption) else ()
+    captions = (tree.Paragraph((tree.TextRun(caption),)),) if is_visible(caption) else ()
     body = token.content.rstrip().lstrip("\n")
-    return (*captions, tree.Fence(body, language)) if tree.is_visible(body) else captions
+    return (*captions, tree.Fence(body, language)) if is_visible(body) else captions
 
 
 def _language(info: str) -> tuple[str, str]:

@@ -8,11 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, TypeAlias
-
-import regex
-
-_VISIBLE: Final = regex.compile(r"[^\s\p{Cc}\p{Cf}]")
+from typing import TypeAlias
 
 
 class Mark(StrEnum):
@@ -105,11 +101,6 @@ class RuleBlock:
 
 Block: TypeAlias = Paragraph | Heading | Fence | QuoteBlock | Listing | Table | RuleBlock
 Blocks: TypeAlias = tuple[Block, ...]
-
-
-def is_visible(text: str) -> bool:
-    """Tell whether a reader would see anything of it: platforms refuse blank messages."""
-    return _VISIBLE.search(text) is not None
 
 
 def plain_text(runs: Iterable[TextRun]) -> str:

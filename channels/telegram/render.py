@@ -12,8 +12,8 @@ from typing import Final, TypeAlias
 from channels.markdown.chunk import split, utf16_units
 from channels.markdown.layout import Style, TextLine, fit_tables, lay_out, linked_text
 from channels.markdown.parse import parse
-from channels.markdown.tree import Blocks, Fence, Mark, TextRun, is_visible
-from gateway.contracts.messages import Choice, CleanText
+from channels.markdown.tree import Blocks, Fence, Mark, TextRun
+from gateway.contracts.messages import Choice, CleanText, is_visible
 
 TEXT_UNITS_MAX: Final = 4000  # of 4096: TDLib counts code points here and UTF-16 units there
 ENTITIES_MAX: Final = 95  # of 100, beyond which formatting is dropped without a word

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -36,6 +37,11 @@ def joined(*parts: CleanText, by: LiteralString = "") -> CleanText:
 def clipped(text: CleanText, chars_max: int) -> CleanText:
     """Return the beginning of a clean text, which is clean too."""
     return CleanText(text[:chars_max])
+
+
+def is_visible(text: str) -> bool:
+    """Tell whether a reader would see anything of it: platforms refuse blank messages."""
+    return any(not (char.isspace() or unicodedata.category(char) in {"Cc", "Cf"}) for char in text)
 
 
 def portion(text: CleanText, start: int, end: int) -> CleanText:

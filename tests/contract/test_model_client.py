@@ -200,6 +200,7 @@ async def test_failures_are_told_apart(
         ({"Date": "Wed, 21 Oct 2015 07:28:00 GMT", "Retry-After": "Wed, 21 Oct 2015 07:28:40 GMT"}, 40),
         ({"Date": "Wed, 21 Oct 2015 07:28:00 GMT", "Retry-After": "Wed, 21 Oct 2015 07:27:00 GMT"}, 0),
         ({"Retry-After": "soon"}, None),
+        ({"Retry-After": "Wed, 21 Oct 2015 07:28:40 +99999999999999"}, None),
     ],
 )
 async def test_the_wait_a_provider_asks_for_is_known(

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, cast
 
 import pytest
 
@@ -64,6 +64,15 @@ BY_LITELLM: Final = frozenset(_OTHERS.split())
 ROOT: Final = Path(__file__).parents[2]
 NOTHING: Final = Answer()
 TOOL = ToolSpec("look", "Looks.", {"type": "object", "properties": {"at": {"type": "string"}}})
+
+
+class MiscountedUsage(NamedTuple):
+    """What stands where a provider should count tokens."""
+
+    prompt: Any
+    completion: Any
+    cached: int = 0
+    reasoning: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +237,18 @@ async def test_each_fault_of_a_vendor_has_one_error(name: str) -> None:
             assert in_the_middle.error in {error.__name__, "ModelUnavailable", "ModelRejected"}
 
 
+@pytest.mark.parametrize(
+    "counts", [("many", "some"), (12.5, 7.5), (-5, -7), (10**30, 5), (2**40, 5), ([120], [40])], ids=str
+)
+async def test_counts_that_are_none_cost_neither_the_answer_nor_a_budget(counts: tuple[Any, Any]) -> None:
+    """Else a person pays three times for an answer that is thrown away, or one answer takes everybody's day."""
+    async with asked(VENDORS["openai"], always(NOTHING)) as (server, client):
+        server.answer = always(Answer(("Hello.",), usage=cast("Any", MiscountedUsage(*counts))))
+        said = await heard(client, asking("openai/gpt-4o-mini"))
+    assert (said.text, said.error) == ("Hello.", "")
+    assert 0 < said.tokens[0] < 1000
+
+
 # --- the transport
 
 
@@ -295,6 +316,13 @@ def test_an_event_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) ->
         fed(*[b"data: " + b"x" * 9] * 10)
     with pytest.raises(ModelUnavailable):
         fed(*[b"data: xxxxxxxxx\n"] * 10)
+
+
+def test_a_stream_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Words that come as fast as the network takes them filled the memory of an agent process within seconds."""
+    monkeypatch.setattr("agent.models.provider_calls.MODEL_STREAM_BYTES_MAX", 100)
+    with pytest.raises(ModelUnavailable):
+        fed(*[b"data: {}\n\n"] * 20)
 
 
 async def test_while_events_that_came_at_once_are_read_others_have_their_turn() -> None:

@@ -11,12 +11,11 @@ from hypothesis import example, given
 
 from channels.discord.render import CONTENT_CHARS_MAX
 from channels.discord.render import render as render_discord
-from channels.markdown.tree import is_visible
 from channels.slack.render import TEXT_CHARS_MAX
 from channels.slack.render import render as render_slack
 from channels.telegram.render import ENTITIES_MAX, TEXT_UNITS_MAX, TelegramChunk, TelegramEntity
 from channels.telegram.render import render as render_telegram
-from gateway.contracts.messages import CleanText
+from gateway.contracts.messages import CleanText, is_visible
 from gateway.limits import REPLY_CHARS_MAX
 from tests.parts.texts import anything, documents, fragments, patient, patient_with_long_texts
 

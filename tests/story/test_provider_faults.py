@@ -91,6 +91,7 @@ ROWS: Final[Mapping[str, Row]] = {
     "a refusal": Row([Answer((), refusal="I will not.")], f"I will not.\n\n{REFUSED}", 1, {}, ["openai"]),
     "a refused prompt": Row([Answer(())], FILTERED, 1, {"gemini": BLOCKED_PROMPT}, ["gemini"]),
     "no choices and no words": Row([Answer(())], SILENT, 1),
+    "words that nobody can see": Row([Answer(("\u200b", " \ufeff\n"))], SILENT, 1),
     "rate limited once": Row([busy(FaultKind.RATE_LIMITED, retry_after="7"), HELLO], "Hello.", 2),
     "rate limited for an hour": Row([busy(FaultKind.RATE_LIMITED, retry_after="3600")], LATER, 1),
     "rate limited always": Row([busy(FaultKind.RATE_LIMITED)], AGAIN, TRIES),
