@@ -109,6 +109,7 @@ STORE_TRANSACTION_MAX_S: Final = 30.0  # whatever it waits for; the server ends 
 STORE_KEEPALIVE_S: Final = 10  # of silence: then the server asks three times whether we are still there
 STORE_STATEMENT_TIMEOUT_S: Final = 30.0  # nothing of ours scans that long: the server is stuck
 STORE_POOL_WAIT_S: Final = 15.0  # what a turn waits for a free connection before it is retried later
+STORE_RELEASE_S: Final = 2.0  # for a rollback, which is one trip: longer means the server is stuck or gone
 MIGRATION_WAIT_S: Final = 10.0  # another process's migration takes a second; longer means somebody is stuck
 RECALL_CANDIDATES_MAX: Final = 500  # facts ranked for one question; people keep dozens
 FACTS_MAX: Final = 500  # of one owner; likewise

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, Final, TypeVar
 
 import asyncpg  # type: ignore[import-untyped]
@@ -21,6 +21,7 @@ from gateway.limits import (
     STORE_CONNECT_TIMEOUT_S,
     STORE_KEEPALIVE_S,
     STORE_POOL_WAIT_S,
+    STORE_RELEASE_S,
     STORE_STANDSTILL_S,
     STORE_STATEMENT_TIMEOUT_S,
     STORE_TRANSACTION_MAX_S,
@@ -119,8 +120,12 @@ class PostgresDatabase:
     async def write(self, work: Callable[[PostgresConnection], T], *, durable: bool = True, urgent: bool = True) -> T:
         """Run `work` in one transaction: all of it or nothing. How durable that is the server decides."""
         with self._in_our_words():
-            async with self.connection() as raw, raw.transaction():
-                return await greenlet_spawn(work, PostgresConnection(raw))
+            async with self.connection() as raw:
+                transaction = raw.transaction()  # no `async with`: its rollback would wait for a server that is gone
+                await transaction.__aenter__()
+                result = await greenlet_spawn(work, PostgresConnection(raw))
+                await transaction.__aexit__(None, None, None)
+                return result
 
     async def read(self, work: Callable[[PostgresConnection], T]) -> T:
         """Run `work` with no transaction around it: each statement sees one state of its own."""
@@ -139,7 +144,8 @@ class PostgresDatabase:
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Any]:
-        """Lend a connection of asyncpg's. Raises `StoreUnavailable` if none becomes free in time."""
+        """Lend a connection of asyncpg's, whose transaction is rolled back if it is still open at the end. Raises
+        `StoreUnavailable` if none becomes free in time."""
         async with self._opening:
             if self._pool is None:
                 self._pool = await self._open()
@@ -153,7 +159,10 @@ class PostgresDatabase:
         try:
             yield raw
         finally:
-            await pool.release(raw)
+            # One that the server does not end in time is cut. Nobody who was cancelled shall wait for that, or hear an
+            # error of the database instead.
+            with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError):
+                await pool.release(raw, timeout=STORE_RELEASE_S)
 
     async def _open(self) -> Any:
         """Make a pool, which connects when it is asked for a connection. Raises `ConfigError` for a wrong URL."""
