@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from channels.core.adapter import MARKS
+from channels.discord.render import CONTENT_CHARS_MAX, DiscordChunk, under
 from channels.discord.render import render as render_discord
 from channels.slack.render import render as render_slack
 from channels.telegram.render import CONTINUED, ENTITIES_MAX
@@ -18,6 +20,13 @@ def test_nothing_to_see_is_no_message(blank: str) -> None:
     """Platforms refuse blank messages, so there is none to send."""
     text = CleanText(blank)
     assert (render_telegram(text), render_discord(text), render_slack(text)) == ((), (), ())
+
+
+@pytest.mark.parametrize("mark", MARKS)
+def test_the_mark_of_a_repetition_fits_above_a_full_message(mark: str) -> None:
+    """In every language: Discord refuses a 2001st character, formatted or plain, and the answer would be lost."""
+    full = "x" * CONTENT_CHARS_MAX
+    assert len(under(mark, DiscordChunk(full, full)).content) <= 2000
 
 
 @pytest.mark.parametrize("markup", ["```\n```", "#", "[a]: http://e.com", ">", "-", "&nbsp;"])
