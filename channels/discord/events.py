@@ -211,10 +211,9 @@ def lift(message: discord.Message, own_role_id: str | None) -> DiscordMessage:
 
 
 def roles_of(author: discord.abc.User) -> tuple[str, ...]:
-    """Return the roles of a member of a server, but for the one that everybody has."""
-    if not isinstance(author, discord.Member):
-        return ()
-    return tuple(str(role.id) for role in author.roles if not role.is_default())
+    """Return the roles of a member of a server, but for the one that everybody has; `Member.roles` leaves out those of
+    which the gateway has not told, and fails where it has not told of the server."""
+    return tuple(map(str, author._roles)) if isinstance(author, discord.Member) else ()
 
 
 def _guild_id(message: discord.Message) -> str | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 import pytest
@@ -20,10 +21,12 @@ from channels.emulators.discord.gateway import GatewayEvent
 from channels.emulators.discord.world import DiscordRefusal, invalid_form
 from channels.emulators.stage import Json
 from gateway.bus.bus import RedisBus
+from gateway.contracts.access import AccessPolicy, PlaceRule, StrangerRule
+from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import QuoteKind
 from tests.parts.answering import EchoAgent, agent, until_at_most_queued, until_delivered, until_queued
 from tests.parts.only_discord import stage, town
-from tests.parts.towns import Town
+from tests.parts.towns import OPEN, Town
 from tests.parts.waiting import until
 
 __all__ = ["agent", "stage", "town"]
@@ -238,3 +241,16 @@ async def test_a_thread_that_nobody_told_of_is_known_by_its_channel(
         await stage.say(town.ann.id, town.thread.id, "and?")
         await town.until_answers(2, town.thread)
     assert {str(heard.key) for heard in agent.heard} == {f"discord:{town.ann.id}/{town.group.id}/{town.thread.id}"}
+
+
+async def test_the_roles_of_an_author_count_though_nobody_told_of_the_server(
+    town: Town, stage: DiscordEmulator, bus: RedisBus, agent: EchoAgent
+) -> None:
+    """As after a GUILD_CREATE that nobody can read: the message itself names server and roles."""
+    server = SessionKey("discord", "", ("77",))
+    access = AccessPolicy(StrangerRule.CLOSED, places={server: PlaceRule(roles=("5",))})
+    asked: Json = {"guild_id": "77", "channel_id": town.group.id, "member": {"nick": "Ann", "roles": ["5"]}}
+    async with town.line(bus, replace(OPEN, access=access)):
+        words = f"<@{stage.world.bot.id}> soup?"
+        told(stage, "MESSAGE_CREATE", {**message(stage, town, words), **asked})
+        assert await town.until_answers(1, town.group) == ["echo: soup?"]
