@@ -197,7 +197,7 @@ def normalize(
     event = mapping(payload.get("event"))
     if event.get("type") not in ("message", "app_mention"):
         return Ignored(IgnoreReason.UNSUPPORTED)
-    if _is_for_another(payload, me):
+    if _is_for_another(payload, event, me):
         return Ignored(IgnoreReason.OTHER_BOT)
     message = mapping(event.get("message"))
     if event.get("subtype") == "message_deleted":
@@ -217,16 +217,19 @@ def moved(body: Raw) -> Migrated | None:
     return Migrated(old, new) if is_one else None
 
 
-def _is_for_another(payload: Raw, me: SlackIdentity) -> bool:
+def _is_for_another(payload: Raw, event: Raw, me: SlackIdentity) -> bool:
     """Tell whether the event is for another workspace's installation. One app may be installed in several workspaces,
-    whose events all come over each of its sockets. In a channel that they share any of them may be named."""
+    whose events all come over each of its sockets. In a channel that they share any of them may be named; what is said
+    there to the app by name is said to the one that the text names."""
     installs = mappings(payload.get("authorizations"))
-    if not (me.team_id and installs) or payload.get("is_ext_shared_channel") is True:
+    named = {text(each.get(name)) for each in installs for name in ("team_id", "user_id")}
+    in_organisation = me.enterprise_id in {text(each.get("enterprise_id")) for each in installs} - {""}
+    is_of_all = in_organisation and any(each.get("is_enterprise_install") is True for each in installs)
+    if not (me.team_id and installs) or is_of_all or named & {me.team_id, me.user_id}:
         return False
-    ours = {me.team_id, me.enterprise_id, me.user_id} - {""}
-    return not any(
-        ours & {text(each.get(name)) for name in ("team_id", "enterprise_id", "user_id")} for each in installs
-    )
+    if event.get("channel_type") == "im" or not (in_organisation or payload.get("is_ext_shared_channel") is True):
+        return True
+    return event.get("type") == "app_mention" and not any(_own_mentions(said_in(event), me))
 
 
 def _called_late(event: Raw) -> int | None:

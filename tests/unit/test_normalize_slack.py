@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -348,8 +349,27 @@ def test_events_for_another_workspace_are_not_ours() -> None:
     """One app may be installed twice; a channel that two workspaces share names either of them."""
     theirs = {"authorizations": [{"team_id": "T2", "enterprise_id": None, "user_id": "UOTHER", "is_bot": True}]}
     assert reason(event() | theirs) is IgnoreReason.OTHER_BOT
-    assert read(event() | theirs | {"is_ext_shared_channel": True}).text == "hello"
+    assert read(in_channel() | theirs | {"is_ext_shared_channel": True}).text == "hello"
     assert read(event() | {"authorizations": [{"team_id": "T1", "user_id": "UBOT"}]}).text == "hello"
+
+
+@pytest.mark.parametrize("shared", [{}, {"is_ext_shared_channel": True}])
+def test_events_for_another_workspace_of_our_organisation_are_not_ours(shared: dict[str, Any]) -> None:
+    """What is said to the other installation, in its direct messages or by its name, is no business of ours; in a
+    channel that both are in, the event may name either."""
+    install: dict[str, Any] = {"team_id": "T2", "enterprise_id": "E1", "user_id": "UOTHER"}
+    theirs = {"authorizations": [install]} | shared
+    me = replace(ME, enterprise_id="E1")
+
+    def understood(payload: dict[str, Any]) -> object:
+        return normalize(payload | theirs, me, takes_part=lambda _channel, _ts: False)
+
+    assert understood(event()) == Ignored(IgnoreReason.OTHER_BOT)
+    assert understood(in_channel("<@UOTHER> hi", type="app_mention")) == Ignored(IgnoreReason.OTHER_BOT)
+    for called in (in_channel("<@UBOT> hi", type="app_mention"), in_channel("<@UBOT> hi"), in_channel("hi")):
+        assert isinstance(understood(called), Incoming)
+    install["is_enterprise_install"] = True
+    assert isinstance(understood(event()), Incoming)
 
 
 def test_words_that_come_in_blocks_alone_are_words() -> None:
