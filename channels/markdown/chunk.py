@@ -137,6 +137,8 @@ def _next_part(blocks: tree.Blocks, load: Load, chars_max: int) -> _Cut:
     whole, following, rest = blocks[:count], blocks[count], blocks[count + 1 :]
     if not whole:
         head, tail = _cut(following, room)
+        if not head and tail and tail != (following,):  # what was cut off is blank
+            return _next_part(tail + rest, load, chars_max)
         # Every block yields at least a grapheme to an empty message; should one not, it goes out as it is.
         return (head, tail + rest) if head else (blocks[:1], blocks[1:])
     if load(whole) < WELL_FILLED and not _fits_alone(following, room):
@@ -194,7 +196,7 @@ def _cut_listing(listing: tree.Listing, room: _Room) -> _Cut:
 
     head, tail = _cut_blocks(items[0].blocks, room.within(lambda part: (with_first(part),)))
     if not head:
-        return (), (listing,)
+        return (), (replace(listing, items=(replace(items[0], blocks=tail), *items[1:])),)
     return (with_first(head),), (replace(listing, items=(tree.Item(tail, is_continued=True), *items[1:])),)
 
 

@@ -46,6 +46,23 @@ def test_code_is_closed_and_reopened_with_its_language() -> None:
     assert all(chunk.text.count("```") == 2 for chunk in render_slack(CODE))
 
 
+@pytest.mark.parametrize("before", ["\n", "\t\n\n\n", " " * 9000 + "\n", ""])
+@pytest.mark.parametrize("opening", ["```\n", "> ```\n> ", "- a\n\n  ```\n  "])
+def test_a_long_line_after_blank_ones_in_code_is_cut(opening: str, before: str) -> None:
+    """What is blank alone is no message; uncut, the platform would refuse all of it."""
+    line = "w" * 9000
+    blank = before.replace("\n", "\n" + opening.rpartition("\n")[2])
+    text = CleanText(f"{opening}{blank}{line}")
+    for shown in (
+        [chunk.plain for chunk in render_discord(text)],
+        [chunk.plain for chunk in render_slack(text)],
+        [chunk.text for chunk in render_telegram(text)],
+    ):
+        assert max(map(len, shown)) <= 4000
+        assert "".join(shown).count("w") == 9000
+    assert max(len(chunk.content) for chunk in render_discord(text)) <= CONTENT_CHARS_MAX
+
+
 def test_a_table_repeats_its_header_in_every_message() -> None:
     """A row without its columns' names means nothing."""
     text = CleanText("| key | value |\n|---|---|\n" + "| something | 12345 |\n" * 500)
