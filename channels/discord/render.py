@@ -99,7 +99,7 @@ def _written(line: layout.TextLine) -> Iterator[str]:
     prefix = "> " if line.is_quoted else ""
     if line.fence:
         fence = line.fence
-        body = fence.text.replace("```", f"`{layout.ZERO_WIDTH_SPACE}`{layout.ZERO_WIDTH_SPACE}`")
+        body = layout.ticks_apart(fence.text, 3)
         for text in [f"```{fence.language}", *body.split("\n"), "```"]:
             yield prefix + text
     elif 0 < line.level <= HEADING_LEVEL_MAX and not line.lead:
@@ -176,5 +176,5 @@ def _code(text: str) -> str:
     if not longest:
         return f"`{text}`"
     if longest > 1:  # Discord knows one and two, three begin a fence
-        text = text.replace("``", f"`{layout.ZERO_WIDTH_SPACE}`")
+        text = layout.ticks_apart(text, 2)
     return f"`` {text} ``"

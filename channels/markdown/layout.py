@@ -5,6 +5,7 @@ drawn."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -18,6 +19,11 @@ from channels.markdown import tree
 
 ZERO_WIDTH_SPACE: Final = "\u200b"
 _SIGNS: Final = "*_~`"
+
+
+def ticks_apart(code: str, count: int) -> str:
+    """Keep backticks apart where `count` or more stand together, so that they end no code."""
+    return re.sub(f"`{{{count},}}", lambda run: ZERO_WIDTH_SPACE.join(run[0]), code)
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,7 +149,7 @@ def _written(line: layout.TextLine) -> Iterator[str]:
 
 def _fence_lines(fence: Fence) -> Iterator[str]:
     yield "```"
-    yield _escaped(fence.text).replace("```", f"`{layout.ZERO_WIDTH_SPACE}`{layout.ZERO_WIDTH_SPACE}`")
+    yield layout.ticks_apart(_escaped(fence.text), 3)
     yield "```"
 
 

@@ -63,6 +63,18 @@ def test_a_long_line_after_blank_ones_in_code_is_cut(opening: str, before: str) 
     assert max(len(chunk.content) for chunk in render_discord(text)) <= CONTENT_CHARS_MAX
 
 
+@pytest.mark.parametrize("count", range(3, 10))
+def test_backticks_in_code_end_no_code(count: int) -> None:
+    """However many stand together: neither platform knows an escape there."""
+    ticks = "`" * count
+    (fence,) = render_discord(CleanText(f"~~~\n{ticks}\n~~~"))
+    assert fence.content.count("```") == 2
+    (inline,) = render_discord(CleanText(f"``````````` {ticks} ```````````"))
+    assert inline.content.count("``") == 2
+    (fenced,) = render_slack(CleanText(f"~~~\n{ticks}\n~~~"))
+    assert fenced.text.count("```") == 2
+
+
 def test_a_table_repeats_its_header_in_every_message() -> None:
     """A row without its columns' names means nothing."""
     text = CleanText("| key | value |\n|---|---|\n" + "| something | 12345 |\n" * 500)
