@@ -641,7 +641,10 @@ async def test_the_real_program_shows_images() -> None:
 
 async def test_the_real_program_calls_tools_at_once_passes_newcomers_on_and_streams() -> None:
     hold = Joining()
-    steps = [Step("Let me see what there is in the lighthouse.", [("meet", {}), ("meet", {})]), Step("The blue one.")]
+    steps = [
+        Step("Let me see what there is in the lighthouse.", [("meet", {}), ("meet", {})]),
+        Step("It is the blue one, which hangs above the door of the house."),
+    ]
     async with serve_anthropic(steps) as api:
         taken = begun_turn(hold)
         await ask_real(real_engine(api.url, meeting()), (user("which lamp?"),), taken)
