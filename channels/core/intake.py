@@ -70,8 +70,12 @@ class Albums:
             self._held[name] = (*self._held.get(name, ()), part)[:ALBUM_PARTS_MAX]
 
     def held(self, incoming: Incoming) -> Sequence[Incoming]:
-        """Return the parts that came before this one and named nobody. The bus knows those that it has."""
+        """Return the parts that came before this one and named nobody."""
         return self._held.get(_name(incoming), ()) if incoming.album_id else ()
+
+    def drop_held(self, incoming: Incoming) -> None:
+        """Drop the held parts of its album, which the bus has now."""
+        self._held.pop(_name(incoming), None)
 
     def note(self, incoming: Incoming) -> None:
         """Note a message that is taken in; if it is part of an album, the rest of the album is for us, too."""
@@ -360,6 +364,7 @@ class MessageIntake:
         async with self._taking:
             for part in self._albums.held(incoming):
                 await self._take(part, judged)
+            self._albums.drop_held(incoming)
             return await self._take(incoming, judged)
 
     async def _judge(self, incoming: Incoming, *, is_for_lane: bool) -> Judgement:
