@@ -13,7 +13,7 @@ Errors leave in our words: one sentence with the remedy, never a password or a t
 
     locked, unreachable, starting, overloaded   StoreUnavailable   retried by the caller
     tables or columns that are not there        SchemaMismatch     `trivet migrate`
-    wrong password, database, file, rights      ConfigError        the operator
+    wrong password, database, file, rights      ConfigError        the operator; retried where it worked before
     anything else                               StoreError         a defect of ours
 """
 

@@ -116,6 +116,7 @@ class PostgresDatabase:
         self.url = url
         self._opening = asyncio.Lock()
         self._pool: Any = None
+        self._has_worked = False
 
     async def write(self, work: Callable[[PostgresConnection], T], *, durable: bool = True, urgent: bool = True) -> T:
         """Run `work` in one transaction: all of it or nothing. How durable that is the server decides."""
@@ -189,6 +190,7 @@ class PostgresDatabase:
     def _in_our_words(self) -> Iterator[None]:
         try:
             yield
+            self._has_worked = True
         except asyncpg.ClientConfigurationError as error:
             raise ConfigError("database.url gives an option a value that asyncpg refuses") from error
         except asyncpg.InterfaceError as error:
@@ -211,8 +213,9 @@ class PostgresDatabase:
         if state in _SCHEMA:
             return SchemaMismatch(NOT_MIGRATED)
         for code in (state, state[:2]):
-            if code in _CONFIG:
-                return ConfigError(f"{self._place()} {_CONFIG[code]}")
+            if code in _CONFIG:  # what was right at the start will be again: the operator is at work
+                error_type = StoreUnavailable if self._has_worked else ConfigError
+                return error_type(f"{self._place()} {_CONFIG[code]}")
             if code in _UNAVAILABLE:
                 return StoreUnavailable(f"{self._place()} {_UNAVAILABLE[code]}")
         names = (getattr(cause, name, None) for name in ("constraint_name", "column_name"))

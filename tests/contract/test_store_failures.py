@@ -221,6 +221,31 @@ async def test_a_user_who_may_not_come_in(postgres_server: PostgresTestServer) -
     assert PASSWORD not in str(error)
 
 
+async def test_a_user_who_is_kept_out_for_a_time(postgres_server: PostgresTestServer) -> None:
+    """As while an operator changes passwords: what runs waits for the end of it, and does not stop the whole gateway."""
+    await postgres_server.execute("DROP ROLE IF EXISTS guest", "CREATE ROLE guest LOGIN")
+    url = postgres_server.url("postgres").replace("//postgres@", "//guest@")
+    database = open_database(url, busy_timeout_s=5.0)
+
+    async def ask() -> None:
+        await database.read(lambda connection: connection.exec_driver_sql("SELECT 1").all())
+
+    try:
+        await ask()
+        await postgres_server.execute(
+            "ALTER ROLE guest NOLOGIN",
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'guest'",
+        )
+        with suppress(StoreUnavailable):  # a connection that was cut is noticed by whoever uses it next
+            await ask()
+        with pytest.raises(StoreUnavailable, match="user or the password"):
+            await ask()
+        await postgres_server.execute("ALTER ROLE guest LOGIN")
+        await ask()
+    finally:
+        await database.close()
+
+
 async def test_a_user_who_may_not_read_the_tables(postgres_server: PostgresTestServer, postgres_url: str) -> None:
     await postgres_server.execute("DROP ROLE IF EXISTS visitor", "CREATE ROLE visitor LOGIN")
     error = await complaint(postgres_url.replace("//postgres@", "//visitor@"))
