@@ -222,7 +222,7 @@ async def test_a_user_who_may_not_come_in(postgres_server: PostgresTestServer) -
 
 
 async def test_a_user_who_is_kept_out_for_a_time(postgres_server: PostgresTestServer) -> None:
-    """As while an operator changes passwords: what runs waits for the end of it, and does not stop the whole gateway."""
+    """As while an operator changes passwords: what runs waits for the end of it; it does not stop the gateway."""
     await postgres_server.execute("DROP ROLE IF EXISTS guest", "CREATE ROLE guest LOGIN")
     url = postgres_server.url("postgres").replace("//postgres@", "//guest@")
     database = open_database(url, busy_timeout_s=5.0)
@@ -233,8 +233,7 @@ async def test_a_user_who_is_kept_out_for_a_time(postgres_server: PostgresTestSe
     try:
         await ask()
         await postgres_server.execute(
-            "ALTER ROLE guest NOLOGIN",
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'guest'",
+            "ALTER ROLE guest NOLOGIN", "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'guest'"
         )
         with suppress(StoreUnavailable):  # a connection that was cut is noticed by whoever uses it next
             await ask()

@@ -90,6 +90,23 @@ async def test_postgresql_stands_still(fleet: WiredFleet, ledger: Ledger) -> Non
 
 
 @pytest.mark.long
+async def test_postgresql_refuses_our_login_for_a_time(fleet: WiredFleet, ledger: Ledger) -> None:
+    """As while passwords are changed: whoever came in before waits."""
+    administrator = await fleet.database.connect()
+    try:
+        await administrator.execute("ALTER ROLE postgres NOLOGIN")
+        await administrator.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE client_port IS NOT NULL AND pid <> $1",
+            administrator.get_server_pid(),
+        )
+        await ledger.say_everywhere()
+        await asyncio.sleep(LONGER_THAN_A_CALL_S)
+    finally:
+        await administrator.execute("ALTER ROLE postgres LOGIN")
+        await administrator.close()
+
+
+@pytest.mark.long
 async def test_a_database_that_fails_over_for_a_minute_costs_no_message(fleet: WiredFleet, ledger: Ledger) -> None:
     """Connections are refused for longer than the attempts of a poisonous message last: the database is not
     the message's fault."""

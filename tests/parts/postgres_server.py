@@ -81,7 +81,7 @@ class PostgresServer:
 
     async def fetch(self, statement: str, *arguments: object) -> list[Any]:
         """Rows of one statement, past everything of ours."""
-        connection = await self._connect()
+        connection = await self.connect()
         try:
             return list(await connection.fetch(statement, *arguments))
         finally:
@@ -95,11 +95,12 @@ class PostgresServer:
         async with asyncio.timeout(PATIENCE_S):
             while True:
                 with contextlib.suppress(OSError, asyncpg.PostgresError, subprocess.CalledProcessError):
-                    await (await self._connect()).close()
+                    await (await self.connect()).close()
                     return
                 await asyncio.sleep(0.05)
 
-    async def _connect(self) -> Any:
+    async def connect(self) -> Any:
+        """A connection of asyncpg's own, past everything of ours."""
         return await asyncpg.connect(host=str(self.socket_dir), user="postgres", database="postgres")
 
 
