@@ -210,6 +210,7 @@ _TOKEN_CHARS_MIN: Final = 12
 
 _BEFORE_RUN: Final = re.compile(r"(?s:.*)(?<![!-~])")
 _RUN: Final = re.compile(r"[!-~]+")
+_ARMOUR: Final = re.compile(f"(?!^){BEGIN}")
 _NEXT_CHARS_MAX: Final = 1024  # so much of a token shows that it is one
 _COMMON_ANCHOR_CHARS: Final = 3  # such an anchor stands in a long token by chance
 _LEFTOVERS_MAX: Final = 4  # tokens may stand wall to wall; deeper than this only somebody who builds it on purpose gets
@@ -445,7 +446,8 @@ class LookaheadScanner:
         is what it will be when the token is gone: so a second scrub finds nothing new."""
         found: list[SecretSpan] = []
         at = 0
-        sites = list(sites)
+        edges = [block.start() for block in _ARMOUR.finditer(run) for _ in range(2)]  # a key file is no part of a token
+        sites = [] if edges else list(sites)
         for place, (site, literal) in enumerate(sites):
             if site < at:
                 continue
@@ -461,15 +463,14 @@ class LookaheadScanner:
                 if is_shown and (documented := self._rules.documented.match(behind, site - gone)) is not None:
                     span = SecretSpan(*documented.span(), rule.id) if self._hides_examples else None
                 if span is not None:
-                    armour = behind.find(BEGIN, span.start + 1, span.end)  # a key file is no part of a token
-                    end = (armour if armour >= 0 else span.end) + gone
-                    at = self._next_token(run, rule, SecretSpan(span.start + gone, end, span.rule), sites, place + 1)
-                    found.append(SecretSpan(span.start + gone, at, span.rule))
+                    whole = SecretSpan(span.start + gone, span.end + gone, span.rule)
+                    at = self._next_token(run, rule, whole, sites, place + 1)
+                    found.append(whole._replace(end=at))
                     break
-        if not found:
+        if not (found or edges):
             return found
-        edges = [0, *(edge for span in found for edge in (span.start, span.end)), len(run)]
-        beside = self._between(run, edges, depth + 1) if depth < _LEFTOVERS_MAX else []
+        edges = [0, *edges, *(edge for span in found for edge in span[:2]), len(run)]
+        beside = self._between(run, edges, depth + 1) if depth < _LEFTOVERS_MAX or not found else []
         return [SecretSpan(span.start + offset, span.end + offset, span.rule) for span in (*beside, *found)]
 
     def _next_token(self, run: str, rule: SecretRule, span: SecretSpan, sites: Sequence[Site], place: int) -> int:
@@ -492,8 +493,12 @@ class LookaheadScanner:
     def _cut_short(self, run: str, rule: SecretRule, base: int, sites: Sequence[Site], place: int) -> SecretSpan | None:
         """Return the token at one of the sites that only what follows it keeps from being one, if that is another
         token; `run` is what is looked at, from `base` of the whole on."""
+        at = sites[place][0] - base
+        is_alone = rule.left is not None and rule.left.start(run, at, 0, is_behind=False) is None
+        if is_alone or not self._rules.may_begin(run, at, sites[place][1], len(run)):
+            return None
         for other, literal in sites[place + 1 : place + 1 + _NEXT_TRIES_MAX]:
-            span = rule.match(run[: other - base], sites[place][0] - base, 0)
+            span = rule.match(run[: other - base], at, 0)
             if span is not None and span.end == other - base and self._reach(run, span.end, literal) >= 0:
                 return span
         return None

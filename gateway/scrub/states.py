@@ -417,8 +417,9 @@ class CookieLine(State):
             if not is_attribute and len(value) >= _COOKIE_CHARS_MIN and not is_placeholder(value):
                 self._value_at, self._value_end = pair.span("value")
                 return StepResult(at, cut=SecretSpan(self._value_at, self._value_end, self.RULE))
+            value = PLACEHOLDER.sub("", value.lower())
             is_glued = text[at : at + 1] not in _BEHIND_PAIR or not _ASSIGNS_INSIDE.isdisjoint(value)
-            if is_glued and holds_announcing(value.lower()):
+            if is_glued and holds_announcing(value):
                 return StepResult(pair.start("value"), is_over=True)
         return StepResult(at)
 
