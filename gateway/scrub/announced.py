@@ -521,11 +521,11 @@ class AnnouncedValue(State):
         is_glued = self._word.is_spaced and at == self._begun_at + len(self._rest_read)
         if is_glued or (self._must_be_quoted and not self._quote):
             return StepResult(at, is_over=True)
-        unit = unit_end(text, at, min(end, at + VALUE_CHARS_MAX))
+        limit = min(end, at + VALUE_CHARS_MAX)
         if self._needs_sign and self._bond < Bond.SAID:
             if self._family is KeywordFamily.PERSONAL:
                 self._bond = Bond.LOOSE
-            elif self._bond is not Bond.ADJACENT or not BARE_KEY.match(text, at, unit):
+            elif self._bond is not Bond.ADJACENT or not BARE_KEY.match(text, at, unit_end(text, at, limit)):
                 return StepResult(at, is_over=True)
         if not self._word.is_spaced and at == self._begun_at:
             self._say()
@@ -540,7 +540,7 @@ class AnnouncedValue(State):
         if (name := NEXT_NAME.match(text, at, end)) and is_announcing(name[1].lower()):
             return StepResult(at, is_over=True)
         is_split = self._word.word in vocabulary().numbers and SPLIT_NUMBER.match(text, at, end)
-        bare = is_split or _BARE_VALUE.match(text, at, unit)
+        bare = is_split or _BARE_VALUE.match(text, at, unit_end(text, at, limit))
         whole = bare.end() if bare else at
         if placeholder := placeholder_in(text, at, whole):
             return StepResult(placeholder.end(), is_over=True)

@@ -195,12 +195,11 @@ def is_shaped(value: str) -> bool:
 
 def _is_stand_in(value: str, *, is_quoted: bool) -> bool:
     lowered, words = value.lower(), vocabulary()
-    if lowered.strip(_REFERRING) in words.stand_ins or MASKED.match(value) or words.no_secret.match(value):
-        return True
-    if _STANDS_IN.search(lowered):
-        return True
-    name = lowered.rstrip(":=")
+    name = lowered.lstrip("\"'`").rstrip(":=")
     if name.replace("-", "").replace("_", "").isalpha() and any(map(is_announcing, re.split("[-_.]", name))):
+        return True
+    is_listed = lowered.strip(_REFERRING) in words.stand_ins or MASKED.match(value) or words.no_secret.match(value)
+    if is_listed or _STANDS_IN.search(lowered):
         return True
     if value.isalnum():
         return False

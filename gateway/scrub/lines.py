@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from itertools import islice
 from pathlib import Path
+from re import _parser  # type: ignore[attr-defined]  # it alone tells how long a match can be
 from typing import Any, Final
 
 from gateway.scrub.announced import AnnouncedValue
@@ -222,6 +223,8 @@ class LineRule:
     id: str
     anchors: tuple[str, ...]
     before: re.Pattern[str] | None
+    reach: int
+    """How long at most is what stands before?"""
     line: re.Pattern[str]
     until: re.Pattern[str] | None
     each: re.Pattern[str] | None
@@ -238,7 +241,7 @@ class LineRule:
             return True
         if shown_at > max(0, at - _LOOK_BACK_CHARS):
             text, at = shown + text[shown_at:at], len(shown) + at - shown_at
-        return self.before.search(text, max(0, at - _LOOK_BACK_CHARS), at) is not None
+        return self.before.search(text, max(0, at - self.reach), at) is not None
 
     def secrets(self, found: re.Match[str], *, is_new: bool) -> list[SecretSpan]:
         """Return what is cut of a matched line, or was cut if it is not new: a named group, or each part of it."""
@@ -307,8 +310,8 @@ class RuledLines(State):
         rule = self.rule
         if not self._is_below:
             self._is_below = True
-            self._mark = _mark_of(text, at)[1] if rule.row is not None else ""
             found = _fits(rule.line, text, at, stop)
+            self._mark = _mark_of(text, at)[1] if found and rule.row else ""
             if found and rule.each:
                 self.read_until = min(found.end(), at + rule.chars_max // 2)
             if found and "columns" in rule.line.groupindex:
@@ -403,6 +406,7 @@ def _rule(rule_id: str, row: Mapping[str, Any], parts: Mapping[str, str]) -> Lin
     return LineRule(
         id=rule_id,
         anchors=tuple(row["anchors"]),
+        reach=min(_LOOK_BACK_CHARS, _parser.parse(pattern("before").pattern).getwidth()[1]) if "before" in row else 0,
         **{name: pattern(name) for name in ("before", "line", "until", "each", "head", "row")},
         gap=row.get("gap", 1),
         chars_max=row.get("chars_max", _LINE_CHARS_MAX),
@@ -579,9 +583,10 @@ def may_be_head(word: Announcement, text: str, shown_at: int = -1) -> bool:
     if word.family not in _OF_COLUMNS:
         return False
     is_last = text.startswith("\n", word.end)
-    is_head = follows_cell(text, word.start) if is_last else _MAY_END_CELL.match(text, word.end) is not None
+    if not (follows_cell(text, word.start) if is_last else _MAY_END_CELL.match(text, word.end)):
+        return False
     line = _line_start(text, word.start)
-    return is_head and shown_at <= line and PLACEHOLDER.search(text, line, word.start) is None
+    return shown_at <= line and PLACEHOLDER.search(text, line, word.start) is None
 
 
 def follows_cell(text: str, at: int) -> bool:

@@ -381,8 +381,7 @@ class LookaheadScanner:
         """Return the position in `text[start:end]` of the first thing that a secret may begin with; `end` if there is
         none."""
         anchors, places, _, lines = self._finder.anchors_in(text, lowered, start, end)
-        suspects = [at for at, _ in (*anchors[:1], *places[:1], *lines[:1])]
-        return min(suspects, default=end)
+        return min((at for at, _ in (*anchors[:1], *places[:1], *lines[:1])), default=end)
 
     def _spans(
         self, text: str, lowered: str, start: int, end: int, anchors: Sequence[Site], certain: Sequence[SecretSpan]
@@ -495,9 +494,8 @@ class LookaheadScanner:
         token; `run` is what is looked at, from `base` of the whole on."""
         at = sites[place][0] - base
         is_alone = rule.left is not None and rule.left.start(run, at, 0, is_behind=False) is None
-        if is_alone or not self._rules.may_begin(run, at, sites[place][1], len(run)):
-            return None
-        for other, literal in sites[place + 1 : place + 1 + _NEXT_TRIES_MAX]:
+        is_begun = not is_alone and self._rules.may_begin(run, at, sites[place][1], len(run))
+        for other, literal in sites[place + 1 : place + 1 + _NEXT_TRIES_MAX] if is_begun else ():
             span = rule.match(run[: other - base], at, 0)
             if span is not None and span.end == other - base and self._reach(run, span.end, literal) >= 0:
                 return span

@@ -43,8 +43,7 @@ class ReadAhead(State):
     POSITIONS = ("_at", "_opened")
 
     def __init__(self, opened: State, at: int) -> None:
-        self._opened = opened
-        self._at = at
+        self._opened, self._at = opened, at
 
     def step(self, text: str, at: int, end: int, *, is_last: bool) -> StepResult:
         """See `State.step`. `at` stays where the secret ended until there is a verdict."""
@@ -102,8 +101,7 @@ class LoginPair(State):
     _words = 0
 
     def __init__(self, begun_at: int, *, is_another: bool = False) -> None:
-        self._begun_at = begun_at
-        self._is_another = is_another
+        self._begun_at, self._is_another = begun_at, is_another
 
     def step(self, text: str, at: int, end: int, *, is_last: bool) -> StepResult:
         """See `State.step`."""

@@ -212,14 +212,10 @@ class Machine:
         self._lowered = self._lower()[before:]
         self._view.forget(before, self._given_raw)
         self._forgotten_raw = self._given_raw
-        self._at -= before
-        self._closed -= before
-        self._seen -= before
-        self._limit -= before
+        for name in ("_at", "_closed", "_seen", "_limit", "_cuts_off_at", "_shown_at"):
+            setattr(self, name, getattr(self, name) - before)
         if self._ahead is not None:
             self._ahead.moved(before)
-        self._cuts_off_at -= before
-        self._shown_at -= before
         self._wrapped.moved(before)
         if self._own is not None:
             self._own.moved(before)
@@ -276,7 +272,7 @@ class Machine:
             self._at = end
             return False
         elif opening is None:
-            self._cut(text, ahead.spans[-1])
+            self._cut(text, ahead.spans[-1], ahead)
         else:
             self._at = ahead.take().at
             match opening.what:
@@ -300,7 +296,7 @@ class Machine:
 
     def _go_on(self, state: State, text: str, end: int, ahead: Lookahead, *, is_last: bool) -> bool:
         """Take one step in what is open. False: it needs more text."""
-        due = self._interrupting(state, text, end, ahead)
+        due = self._interrupting(state, text, end, ahead) if self._due is not None or ahead.lines else None
         due_at = due.due_at if due is not None else None
         if type(state) is AnnouncedValue:
             is_form = bool(ahead.spans) and not ahead.spans[-1].rule.startswith((OWN, NAMED))
@@ -325,10 +321,10 @@ class Machine:
             if reached > ahead.spans[-1].start:
                 if step.is_over or step.cut is None or step.becomes is not None:
                     self._close(state)
-                self._cut(text, _with_tokens(step.cut, ahead.spans))
+                self._cut(text, _with_tokens(step.cut, ahead.spans), ahead)
                 return True
         if step.cut is not None:
-            self._cut(text, step.cut)
+            self._cut(text, step.cut, ahead)
         self._at = step.at
         if step.becomes is not None and not (step.cut is not None and self._swallowed):
             is_ahead = step.cut is not None and type(step.becomes) is not ReadAhead
@@ -379,7 +375,7 @@ class Machine:
             self._out.append(self._view.raw(self._given_raw, until_raw))
             self._given_raw = until_raw
 
-    def _cut(self, text: str, span: SecretSpan) -> None:
+    def _cut(self, text: str, span: SecretSpan, ahead: Lookahead) -> None:
         if self._own and span.rule != KNOWN and text[span.start : span.end] in self._own.rules.allowed_values:
             self._at = span.end
             return
@@ -392,21 +388,20 @@ class Machine:
         self._at = span.end
         self._swallowed = swallowed(text, self._lowered, span.start, span.end)
         gap = text[max(0, self._shown_at, span.start - CONTEXT_CHARS) : span.start]
-        inside = self._swallowed if self._swallowed is not None and self._swallowed.end == span.end else None
-        word = text[inside.start : span.end] if inside is not None else ""
+        inside = self._swallowed
+        word = text[inside.start : span.end] if inside is not None and inside.end == span.end else ""
         self._shown, self._shown_at = f"{self._shown}{gap}{stand_in}{word}"[-CONTEXT_CHARS:], span.end
-        if self._ahead is not None:
-            self._lookahead.put_behind(self._ahead, text, span.end, self._limit)
+        self._lookahead.put_behind(ahead, text, span.end, self._limit)
         if not self._is_inner:
-            self._meet(text, span)
+            self._meet(text, span, ahead)
 
-    def _meet(self, text: str, span: SecretSpan) -> None:
+    def _meet(self, text: str, span: SecretSpan, ahead: Lookahead) -> None:
         """Remember what was cut, and look for it in the rest of the closed text."""
         value = text[span.start : span.end]
         self._values = self._values or FoundValues()
         added = self._values.add(value, span.rule)
-        if added is not None and self._ahead is not None:
-            self._lookahead.put(self._ahead, added.spans(text, span.end, self._limit), text, span.end)
+        if added is not None:
+            self._lookahead.put(ahead, added.spans(text, span.end, self._limit), text, span.end)
         if added is not None and self._terms.met is not None:
             self._terms.met.add(value, span.rule)
 

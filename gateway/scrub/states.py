@@ -411,8 +411,7 @@ class CookieLine(State):
             pair = _PAIR.match(text, at, end)
             if pair is None:
                 return StepResult(at, is_over=True)
-            at = pair.end()
-            value = pair["value"]
+            at, value = pair.end(), pair["value"]
             is_attribute = pair["name"].lower() in _ATTRIBUTES | _PREFERENCES
             if not is_attribute and len(value) >= _COOKIE_CHARS_MIN and not is_placeholder(value):
                 self._value_at, self._value_end = pair.span("value")

@@ -29,7 +29,10 @@ _MENTIONED: Final = re.compile(
 _PLACEHOLDER_END: Final = "0]"
 """What is read before a word that ends a secret: the end of the placeholder that will be there."""
 
-_ANOTHER: Final = re.compile(r"[ =:](?P<word>[^\W\d_]{2,24})(?=[ =:])")
+_ANOTHER: Final = re.compile(
+    r"(?:[ =:]|(?P<below>[=:]\n)|[=:](?P<quote>[\"'`])(?!(?P=quote))[\"'`]?)(?P<word>[^\W\d_]{2,24})"
+    r"(?(quote)[=:]?(?P=quote)|(?(below)[=:]\s|(?=[ =:])))"
+)
 _PAIR: Final = re.compile(
     r"(?:login|user|username|email|(?<![^\W\d_])id|логин|юзер|用户名|账号|帳號|アカウント)\s?[/:|]\s?\Z"
 )
@@ -279,18 +282,16 @@ def announcement(
     last = before[-1:]
     is_inside = form is not KeywordForm.ANYWHERE and at != shown_at and _goes_back(text, at)
     is_glued = word in words.glued_to and words.glued_names.match(before[::-1]) is not None
-    if is_inside and not is_glued:
-        return None
-    if form is KeywordForm.TAIL and last != "_":
+    if (is_inside and not is_glued) or (form is KeywordForm.TAIL and last != "_"):
         return None
     is_within = last.isalnum() and not is_cjk(last)
     if family is KeywordFamily.COMMAND and (is_within or not text[stop : stop + 1].isspace()):
         return None
-    if family in _OF_VALUES and _announces_again(lowered, stop, end):
+    if family in _OF_VALUES and _announces_again(lowered, stop, end, before):
         return None
     if word.isascii() and _is_encoded(text, begins, at, stop) and not _ASSIGNS.match(text, stop, end):
         return None
-    if any(map(before.__contains__, ("{", "</", "[redacted:", ":secretsmanager:"))) and _MENTIONED.search(before):
+    if ("{" in before or "[" in before or "</" in before or ":s" in before) and _MENTIONED.search(before):
         return None
     needs_sign = word in words.needs_sign and last != "_" and not words.names_login.search(before)
     if family is KeywordFamily.VAGUE and words.denies_before.match(before[::-1]):
@@ -312,9 +313,8 @@ def announcement(
         or (words.of_codes if word in words.numbers else words.of_networks).search(_sentence(before))
     ):
         needs_sign = False
-    if family is KeywordFamily.LOGIN and (last in _IN_NAMES or _PART_OF_NAME.match(text, stop, end)):
-        return None
-    if family is KeywordFamily.LOGIN and words.denies_after.match(text, stop, end):
+    is_login = family is KeywordFamily.LOGIN
+    if is_login and (last in _IN_NAMES or any(no.match(text, stop, end) for no in (_PART_OF_NAME, words.denies_after))):
         return None
     is_header = family in _OF_HEADERS and "authorization" in before and _HEADER.search(before) is not None
     return Announcement(
@@ -380,12 +380,14 @@ def _is_encoded(text: str, begins: int, at: int, stop: int) -> bool:
     )
 
 
-def _announces_again(lowered: str, stop: int, end: int) -> bool:
+def _announces_again(lowered: str, stop: int, end: int, before: str) -> bool:
     """Tell whether another announcing word follows at once: then that one says what follows."""
     if stop < end and is_cjk(lowered[stop]):
         return vocabulary().announcing_cjk.match(lowered, stop, end) is not None
     another = _ANOTHER.match(lowered, stop, end)
-    return another is not None and is_announcing(another["word"])
+    # Below, the one who speaks may be named first.
+    is_below = another is not None and another["below"] is not None and vocabulary().asks.search(_sentence(before))
+    return another is not None and is_announcing(another["word"]) and not is_below
 
 
 def is_announcing(word: str) -> bool:
@@ -449,9 +451,7 @@ def _goes_on(text: str, end: int, limit: int) -> bool:
 
 
 def _goes_back(text: str, start: int) -> bool:
-    if start == 0:
-        return False
-    preceding = text[start - 1]
+    preceding = text[start - 1 : start]
     is_hump = text[start].isupper() and (preceding.islower() or text[start + 1 : start + 2].islower())
     return _is_letter(preceding) and not is_hump
 
