@@ -210,7 +210,7 @@ _TOKEN_CHARS_MIN: Final = 12
 
 _BEFORE_RUN: Final = re.compile(r"(?s:.*)(?<![!-~])")
 _RUN: Final = re.compile(r"[!-~]+")
-_ARMOUR: Final = re.compile(f"(?!^){BEGIN}")
+_ARMOUR: Final = re.compile(BEGIN)
 _NEXT_CHARS_MAX: Final = 1024  # so much of a token shows that it is one
 _COMMON_ANCHOR_CHARS: Final = 3  # such an anchor stands in a long token by chance
 _LEFTOVERS_MAX: Final = 4  # tokens may stand wall to wall; deeper than this only somebody who builds it on purpose gets
@@ -445,7 +445,7 @@ class LookaheadScanner:
         is what it will be when the token is gone: so a second scrub finds nothing new."""
         found: list[SecretSpan] = []
         at = 0
-        edges = [block.start() for block in _ARMOUR.finditer(run) for _ in range(2)]  # a key file is no part of a token
+        edges = [block.start() for block in _ARMOUR.finditer(run, 1) for _ in range(2)]  # no token has a key file in it
         sites = [] if edges else list(sites)
         for place, (site, literal) in enumerate(sites):
             if site < at:

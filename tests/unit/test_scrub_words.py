@@ -556,6 +556,19 @@ def test_the_work_grows_with_the_text(piece: str) -> None:
     assert large <= 2.5 * small + 50
 
 
+@pytest.mark.parametrize("piece", ['password="', "token=\"'", "password:\n"])
+def test_a_word_is_not_followed_up_that_another_takes_the_place_of(piece: str) -> None:
+    assert attempts_of(SCRUBBER.machine(), piece * 100) < 10
+
+
+@pytest.mark.parametrize(
+    "text", ["is it the password:\npassword: {p}", "passphrase:\nsecret: {k}", "pwd=\"token\" secret='{k}'"]
+)
+def test_the_word_that_takes_its_place_announces(text: str) -> None:
+    said = text.replace("{p}", PASSWORDS[0]).replace("{k}", KEYS[0])
+    assert SCRUBBER.scrub(said).startswith(text[: text.index("{")] + "[redacted:")
+
+
 @pytest.mark.parametrize("form", rows(CODES, IN_SENTENCES))
 def test_the_digits_of_a_placeholder_are_no_code(form: str) -> None:
     scrubbed = form.replace("{p}", "[redacted:named#172228]").replace("{n}", "[redacted:named#482199]")
