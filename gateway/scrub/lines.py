@@ -586,7 +586,7 @@ def may_be_head(word: Announcement, text: str, shown_at: int = -1) -> bool:
     if not (follows_cell(text, word.start) if is_last else _MAY_END_CELL.match(text, word.end)):
         return False
     line = _line_start(text, word.start)
-    return shown_at <= line and PLACEHOLDER.search(text, line, word.start) is None
+    return shown_at <= line and not (in_placeholder(text, line) or PLACEHOLDER.search(text, line, word.start))
 
 
 def follows_cell(text: str, at: int) -> bool:

@@ -556,6 +556,14 @@ def test_the_work_grows_with_the_text(piece: str) -> None:
     assert large <= 2.5 * small + 50
 
 
+@pytest.mark.parametrize("gap", range(70, 110))
+def test_a_line_that_holds_a_secret_is_no_header_at_the_second_scrub_either(gap: int) -> None:
+    clean = SCRUBBER.scrub(
+        f"login (ann / {PASSWORDS[0]}) {'x' * gap}\tuser\tpassword\n10.1.1.1\troot\t{PASSWORDS[1]}\n"
+    )
+    assert SCRUBBER.scrub(clean) == clean
+
+
 @pytest.mark.parametrize("piece", ['password="', "token=\"'", "password:\n"])
 def test_a_word_is_not_followed_up_that_another_takes_the_place_of(piece: str) -> None:
     assert attempts_of(SCRUBBER.machine(), piece * 100) < 10
