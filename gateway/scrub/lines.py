@@ -193,12 +193,11 @@ def _mark_of(text: str, at: int) -> tuple[int, str]:
 
 def _behind(mark: str, text: str, line: int) -> int:
     """Return where the text of a line begins that may have the same mark as the one above."""
-    if not mark and (between := _NEXT_STRING.match(text, line)):
-        return between.end()
     for shared in (mark, mark[: mark.find(" ") + 1]):  # `> # users`, and a row below it: `> …`
         if shared and text[line : line + len(shared)].translate(_SHAPE) == shared:
             return line + len(shared)
-    return line
+    between = _NEXT_STRING.match(text, line)
+    return between.end() if between else line
 
 
 def _fits(pattern: re.Pattern[str], text: str, at: int, stop: int, *, is_row: bool = False) -> re.Match[str] | None:

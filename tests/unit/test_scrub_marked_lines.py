@@ -51,3 +51,12 @@ def test_what_is_public_is_left_alone_with_marks_too(kind: str) -> None:
 def test_talk_about_the_armour_is_left_alone() -> None:
     text = "the file begins with\n-----BEGIN PRIVATE KEY-----\n# and then there are lines of base64, then an end\n"
     assert scrub(text) == text
+
+
+def test_the_strings_below_its_end_need_no_mark() -> None:
+    key = "\n".join(f"api-1  | {line}" for line in KEY.split("\n"))
+    rows = [draw("<hex:32>", seed=seed) for seed in (1, 2)]
+    below = "".join(f'\n  "{line}\\n",' for line in (*rows, "-----END OpenVPN Static key V1-----"))
+    clean = scrub(f'say: {key}: ["-----BEGIN OpenVPN Static key V1-----\\n",{below}')
+    assert not any(row in clean for row in rows)
+    assert scrub(clean) == clean
