@@ -633,8 +633,12 @@ class AnnouncedValue(State):
         """Read a value in quotes, spaces included. None: the quote does not close, read the value as unquoted."""
         limit = min(end, at + QUOTED_CHARS_MAX)
         closing = closing_of(self._quote).search(text, at, limit)
+        stop = closing.end() - len(self._quote) if closing else limit
         newline = text.find("\n", at, closing.start() if closing else limit)
         if placeholder := placeholder_in(text, at, newline if newline >= 0 else closing.start() if closing else limit):
+            if self._in_list and placeholder.span() == (at, stop):  # the list went on behind its secret, too
+                self._list_quote = self._quote
+                return stop
             return StepResult(placeholder.end(), is_over=True)
         if closing is None or newline >= 0:
             is_decided = newline >= 0 or end - at >= QUOTED_CHARS_MAX or is_last
@@ -642,7 +646,6 @@ class AnnouncedValue(State):
         is_key = self._must_be_quoted or text.startswith("{", at - len(self._quote) - 1)
         if (is_key and text.startswith(":", closing.end())) or text.startswith(("==", "!="), closing.end()):
             return StepResult(at, is_over=True)
-        stop = closing.end() - len(self._quote)
         if self._family is KeywordFamily.KEY and (scheme := SCHEME_AND_VALUE.match(text, at, stop)):
             at = scheme.end()
             if self._word.word == "authorization":

@@ -223,7 +223,6 @@ class LineRule:
     anchors: tuple[str, ...]
     before: re.Pattern[str] | None
     reach: int
-    """How long at most is what stands before?"""
     line: re.Pattern[str]
     until: re.Pattern[str] | None
     each: re.Pattern[str] | None

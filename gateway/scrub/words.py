@@ -381,11 +381,10 @@ def _is_encoded(text: str, begins: int, at: int, stop: int) -> bool:
 
 
 def _announces_again(lowered: str, stop: int, end: int, before: str) -> bool:
-    """Tell whether another announcing word follows at once: then that one says what follows."""
+    """Tell whether another announcing word follows at once, and no speaker below: then that one says what follows."""
     if stop < end and is_cjk(lowered[stop]):
         return vocabulary().announcing_cjk.match(lowered, stop, end) is not None
     another = _ANOTHER.match(lowered, stop, end)
-    # Below, the one who speaks may be named first.
     is_below = another is not None and another["below"] is not None and vocabulary().asks.search(_sentence(before))
     return another is not None and is_announcing(another["word"]) and not is_below
 

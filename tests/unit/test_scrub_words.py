@@ -563,6 +563,12 @@ def test_a_line_that_holds_a_secret_is_no_header_at_the_second_scrub_either(gap:
     assert SCRUBBER.scrub(clean) == clean
 
 
+def test_a_list_of_values_goes_on_behind_one_that_is_hidden_already() -> None:
+    clean = SCRUBBER.scrub(f'passwords": ["{PASSWORDS[0]}", "river one _ACCOUNT_SID={KEYS[0]} ", "{PASSWORDS[1]}"]')
+    assert PASSWORDS[1] not in clean
+    assert SCRUBBER.scrub(clean) == clean
+
+
 @pytest.mark.parametrize("piece", ['password="', "token=\"'", "password:\n"])
 def test_a_word_is_not_followed_up_that_another_takes_the_place_of(piece: str) -> None:
     assert attempts_of(SCRUBBER.machine(), piece * 100) < 10
