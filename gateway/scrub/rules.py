@@ -36,8 +36,8 @@ with contextlib.suppress(ImportError):
 Hit = tuple[int, int, int]
 """Which of the literals stands there, where it begins and where it ends."""
 
-_PLAIN_WORD: Final = re.compile(r"[^\w\s]{0,2}+(?:[^\W\d_]++(?:['.][^\W\d_]++)?)?[^\w\s]{0,3}")
-"""No digits: what is remembered outlives the text it stood in, and a password with digits must not."""
+_PLAIN_WORD: Final = re.compile(r"[^\w\s]{0,2}+(?:[^\W\d_]++(?:['.][^\W\d_]++)?|\d{1,2}+)?[^\w\s]{0,3}")
+"""No more than two digits: what is remembered outlives the text it stood in, and a password with digits must not."""
 _WORDS_KEPT: Final = 8_192
 
 SURROGATE: Final = re.compile("[\ud800-\udfff]")
@@ -48,23 +48,29 @@ class TrieFinder:
     """Exact search for a fixed set of literals, on the standard library; a hit names its literal by its place in
     `literals`. What is found in a plain word is remembered: people use few of them, again and again."""
 
-    __slots__ = ("_at_once", "_crossing", "_pattern", "_seen", "literals")
+    __slots__ = ("_across", "_at_once", "_behind", "_seen", "_within", "literals")
 
     def __init__(self, literals: Iterable[str]) -> None:
         self.literals = tuple(sorted(set(literals)))
-        halves = [[each for each in self.literals if ("a" <= each[0] <= "z") is of] for of in (True, False)]
-        # alternatives are tried one after another, so at each place most of them are passed over at once
-        heads = [trie_pattern({literal[0] for literal in half}) for half in halves]
-        branches = (f"(?={head})(?:{trie_pattern(half)})" for head, half in zip(heads, halves, strict=True) if half)
-        self._pattern = re.compile("|".join(branches) or "(?!)")
-        crossing = {literal.partition(" ")[0] for literal in self.literals if " " in literal}
-        lasts = {"", *(head[-1:] for head in crossing)}
-        self._crossing = {last: tuple(head for head in crossing if head[-1:] == last) for last in lasts}
-        self._seen: dict[str, list[tuple[int, str]]] = {}
+        across = [literal for literal in self.literals if " " in literal]
+        self._across = re.compile(trie_pattern(across) or "(?!)")
+        firsts: dict[str, set[str]] = {}
+        for head, space, rest in (literal.partition(" ") for literal in across):
+            firsts.setdefault(head + space, set()).add(rest[:1])
+        self._behind = {head: "" if "" in each else "".join(each) for head, each in firsts.items()}
+        rests: dict[str, list[str]] = {}
+        for literal in (*firsts, *(literal for literal in self.literals if " " not in literal)):
+            rests.setdefault(literal[0], []).append(literal[1:])
+        # Where no literal begins `re` goes on at once, as each alternative has a first letter of its own; few are tried
+        # one after another, as those of scripts and signs are apart.
+        halves = [[head for head in rests if ("a" <= head <= "z") is of] for of in (True, False)]
+        branches = ("|".join(_escaped(head) + trie_pattern(rests[head]) for head in half) for half in halves)
+        self._within = tuple(re.compile(branch or "(?!)") for branch in branches)
+        self._seen: dict[str, list[tuple[int, str, str | None]]] = {}
         places = {literal: place for place, literal in enumerate(self.literals)}
         self._at_once = {
             literal: [(places[literal[:n]], n) for n in range(1, len(literal) + 1) if literal[:n] in places]
-            for literal in self.literals
+            for literal in ("", *self.literals)
         }
 
     def find(self, text: str, start: int = 0, end: int | None = None) -> list[Hit]:
@@ -72,25 +78,29 @@ class TrieFinder:
         hits: list[Hit] = []
         seen, stop = self._seen, len(text) if end is None else end
         for word in text[start:end].split(" "):
-            for at, longest in seen[word] if word in seen else self._in_word(word):
-                found = longest or ((crossing := self._pattern.match(text, start + at, stop)) and crossing[0]) or ""
-                hits += [(which, start + at, start + at + length) for which, length in self._at_once.get(found, ())]
-            start += len(word) + 1
+            behind = start + len(word) + 1
+            for at, inside, firsts in seen[word] if word in seen else self._in_word(word):
+                goes_on = firsts is not None and behind <= stop and (not firsts or text[behind : behind + 1] in firsts)
+                crossing = self._across.match(text, start + at, stop) if goes_on else None
+                longest = crossing[0] if crossing else inside
+                hits += [(which, start + at, start + at + length) for which, length in self._at_once[longest]]
+            start = behind
         return hits
 
-    def _in_word(self, word: str) -> list[tuple[int, str]]:
-        """Return where in a word literals begin, with the longest; "" for one that may go on behind the word."""
-        at, found = 0, dict[int, str]()
-        while longest := self._pattern.search(word, at):
-            found[longest.start()] = longest[0]
-            at = longest.start() + 1
-        for head in (*self._crossing.get(word[-1:], ()), *self._crossing[""]):
-            if word.endswith(head):
-                found[len(word) - len(head)] = ""
-        places = sorted(found.items())
+    def _in_word(self, word: str) -> list[tuple[int, str, str | None]]:
+        """Return where in a word literals begin, with the longest in it; and for one that may go on behind the word,
+        with which characters, any if none are said."""
+        found: list[tuple[int, str, str | None]] = []
+        for pattern in self._within:
+            at = -1
+            while longest := pattern.search(f"{word} ", at + 1):
+                at, literal = longest.start(), longest[0]
+                inside = pattern.match(word, at) if literal[-1] == " " else longest
+                found.append((at, inside[0] if inside else "", self._behind.get(literal)))
+        found.sort()
         if len(word) <= _WORD_CHARS_MAX and len(self._seen) < _WORDS_KEPT and _PLAIN_WORD.fullmatch(word):
-            self._seen[word] = places
-        return places
+            self._seen[word] = found
+        return found
 
 
 class AutomatonFinder:
