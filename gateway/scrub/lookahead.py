@@ -121,7 +121,7 @@ _TALK: Final = re.compile(rf"(?P<ending>[a-zß-ÿа-яё]{{0,12}}+)(?:,? {_PLAIN
 _CJK: Final = "[\u3040-\ud7ff]"
 _STOP: Final = re.compile(
     rf"[.;!](?=\s|\Z)|\?(?=[^\S\r\n]|\Z)|{_CJK}{{0,12}}(?:[。，；！、]|？(?![\r\n]))|(?=(?P<clause>{_CJK}{{13}}))"
-    r"|,? [1-9][0-9]{1,2}(?=(?P<after>[ \n].{0,5}))(?! [0-9]{3}\b)"
+    r"|,? [1-9][0-9]{1,2}(?=[,.;]?(?P<after>[ \n].{0,5}))(?! [0-9]{3}\b)"
 )
 """Behind these no value is looked for: the end of a sentence that is no question with its answer below, a clause in a
 script without spaces, a long one, and a number too short for any value."""
@@ -143,11 +143,13 @@ def without_talk(text: str, lowered: str, places: list[Place], end: int, *, is_l
     for at, stop in reversed(places):
         word = lowered[at:stop]
         is_valued = word in valued
+        if not is_valued and announcing[word][0] is KeywordFamily.LOCKED:
+            continue
         is_talk, begins = False, stop if is_valued else None
         if word in together:
-            family, second_end = _phrase(text, stop, word)
-            is_talk = family is KeywordFamily.PHRASE and second_end <= decided
-            begins = second_end if family in _VALUED and second_end <= min(decided, halt) else None
+            family, behind, read = _phrase(text, stop, word)
+            is_talk = family is KeywordFamily.PHRASE and read <= decided
+            begins = behind if family in _VALUED and read <= min(decided, halt) else None
         if begins is not None:
             is_said = word in together or announcing[word][0] not in _MADE
             is_assigned = begins <= halt and text.startswith(("=", ":"), begins)
@@ -163,6 +165,11 @@ def without_talk(text: str, lowered: str, places: list[Place], end: int, *, is_l
     return kept
 
 
+def _goes_on(text: str, lowered: str, at: int, stop: int, end: int) -> bool:
+    """Tell whether this is the beginning of a longer word, so that it announces nothing (`sign` in `signed`)."""
+    return stop < end and "a" <= text[stop] <= "z" and lowered[stop - 1].isalpha() and lowered[at:stop].isascii()
+
+
 def _stands_alone(text: str, at: int, stop: int, end: int) -> bool:
     """Tell whether this is a whole word, at which every walk ends."""
     if text[at - 1 : at] != " " or (word := _ALONE.match(text, at, end)) is None:
@@ -170,11 +177,13 @@ def _stands_alone(text: str, at: int, stop: int, end: int) -> bool:
     return 0 <= word.end() - stop <= (0 if text[at].isascii() else ENDING_CHARS_MAX)
 
 
-def _phrase(text: str, at: int, first: str) -> tuple[KeywordFamily, int]:
-    """Return what the first word of a phrase announces with the word behind it, or without, and how much was read."""
+def _phrase(text: str, at: int, first: str) -> tuple[KeywordFamily, int, int]:
+    """Return what the first word of a phrase announces with the word behind it, or without; where what follows begins,
+    and how much was read."""
     words, second = vocabulary(), SECOND_WORD.match(text, at)
     assert second is not None, "it may be empty"
-    return words.together[first].get(second["word"].lower(), words.announcing[first][0]), second.end()
+    family = words.together[first].get(second["word"].lower(), words.announcing[first][0])
+    return family, second.end() if second["word"] else at, second.end()
 
 
 def _end_of_talk(text: str, at: int, end: int, halt: int, *, is_said: bool) -> tuple[int, int] | None:
@@ -349,12 +358,12 @@ class LookaheadScanner:
                 for (at, _), rule in of_lines.items()
                 if may_open(rule, text, at, end, is_last=is_last)
             ]
+        places = [each for each in places if not _goes_on(text, lowered, *each, end)] if places else places
         if places or not is_last:
             values_before = candidates(text, lowered, start, end, places, is_last=is_last)
             openings += [Opening(each.start, 2, each) for each in values_before]
-        announcing = vocabulary().announcing if places else {}
-        if spoken := [each for each in places if announcing[lowered[slice(*each)]][0] is not KeywordFamily.LOCKED]:
-            openings += [Opening(at, 3, stop) for at, stop in without_talk(text, lowered, spoken, end, is_last=is_last)]
+        if places:
+            openings += [Opening(at, 3, stop) for at, stop in without_talk(text, lowered, places, end, is_last=is_last)]
         openings.sort(key=_BY_PLACE, reverse=True)
         spans.reverse()
         return Lookahead(spans, openings, [each for each in openings if not each.rank] if line_places else [])
@@ -404,8 +413,9 @@ class LookaheadScanner:
                 else:
                     found += self._between(text, edges, 0)
             found.sort()
-        encoded = [] if self._secret_in is None else [*self._encoded(text, octets, start, found, self._secret_in)]
-        return sorted((*found, *encoded)) if encoded else found
+        if self._secret_in is not None and (encodable := stretches(octets, start, ENCODED, ENCODED_CHARS_MIN)):
+            found = sorted((*found, *self._encoded(text, encodable, found, self._secret_in)))
+        return found
 
     def _laid_bare(self, text: str, lowered: str, places: list[Place], spans: Sequence[SecretSpan]) -> Iterator[Place]:
         """Yield the announcing words in what a secret leaves of a longer one that begins in it."""
@@ -415,10 +425,10 @@ class LookaheadScanner:
                 yield from self._finder.anchors_in(text, lowered, span.end, longer[1]).words
 
     def _encoded(
-        self, text: str, octets: bytes, start: int, found: Sequence[SecretSpan], secret_in: Callable[[str], str | None]
+        self, text: str, encodable: Iterable[Place], found: Sequence[SecretSpan], secret_in: Callable[[str], str | None]
     ) -> Iterator[SecretSpan]:
         """Yield the encoded texts that hold a secret, apart from what was `found`."""
-        for edges in _edges(stretches(octets, start, ENCODED, ENCODED_CHARS_MIN), found):
+        for edges in _edges(encodable, found):
             for left, right in zip(edges[::2], edges[1::2], strict=True):
                 for encoded in encoded_texts(text[left:right]) if right - left >= ENCODED_CHARS_MIN else ():
                     if (rule := secret_in(encoded.text)) is not None:

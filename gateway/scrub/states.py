@@ -154,6 +154,7 @@ _LINKS_KEPT: Final = 4096
 _OF_NUMBERS: Final = (KeywordFamily.PERSONAL, KeywordFamily.CODE)
 _VALUE_CHARS_MIN: Final = 4
 _MADE: Final = re.compile(r"[-0-9@#$%^&*](?:(?<=[0-9])|(?<!-)(?=[A-Za-z])|[a-z]{3,12}-[a-z]{3,12}-)")
+_MADE_CHARS_MAX: Final = 28
 _CANDIDATE: Final = re.compile(
     r"(?<![\]\\\w!@#$%^&*+/=~?.-])(?<!\[redacted:)(?<![0-9]:)[\"'`(\[*|<]{0,3}(?=[!-~]{0,63}[0-9]|(?:[a-z]{3,12}-){3}|[!-~]{0,63}[A-Za-z][@#$%^&*][A-Za-z])"
     r"(?P<value>(?!(?:19|20)[0-9]{2}(?![0-9]))[0-9]{4,8}|[\w!@#$%^&*+/=~?.-]{6,64}?)[\"'`)\]*|>,.;:]{0,3}(?![!-~])",
@@ -188,13 +189,12 @@ def candidates(
     """Yield values in `text[start:end]` behind which an announcing word may stand, at one of the `places`, or may
     still come; `lowered` is the text in lower case, as long as the text."""
     done, made_at = start, -1
-    speaking = (
-        at for at, stop in places if not _is_silent(lowered[at:stop], goes_on="a" <= lowered[stop : stop + 1] <= "z")
-    )
+    speaking = (at for at, stop in places if not _is_silent(lowered[at:stop], "a" <= lowered[stop : stop + 1] <= "z"))
     for place in (*speaking, *(() if is_last else (end,))):
         zone = max(done, place - _REACH_CHARS - _RUN_CHARS_MAX)
-        if made_at < zone:  # the next is far away in most texts, and then there is nothing to do before it
-            made_at = following.start() if (following := _MADE.search(text, zone, end)) else end
+        if made_at < place:
+            following = _MADE.search(text, max(zone, made_at), min(end, place + _MADE_CHARS_MAX))
+            made_at = following.start() if following else place
         if made_at >= place:
             continue
         zone = max(zone, text.rfind("\n", zone, place) + 1, text.rfind("。", zone, place) + 1)
@@ -234,7 +234,7 @@ def _may_lead(text: str, found: re.Match[str], end: int) -> bool:
 
 
 @cache
-def _is_silent(word: str, *, goes_on: bool) -> bool:
+def _is_silent(word: str, goes_on: bool) -> bool:
     """Tell whether a word announces nothing that stands before it, and holds no other that does; it may be a part of
     another that `goes_on` (`sign` in `signed`)."""
     if goes_on or not word.isascii():

@@ -383,18 +383,20 @@ def flattening(chars: str) -> bytes:
     return bytes(ord("x") if chr(octet) in chars else ord(" ") for octet in range(256))
 
 
-def stretches(octets: bytes, start: int, flat: bytes, least: int) -> Iterator[tuple[int, int]]:
-    """Yield where at least so many characters of one kind follow each other in the text that is `octets` from `start`
+def stretches(octets: bytes, start: int, flat: bytes, least: int) -> list[tuple[int, int]]:
+    """Return where at least so many characters of one kind follow each other in the text that is `octets` from `start`
     on. Bytes are searched, since a row of equal ones is found many times faster than a run of different ones."""
-    row = octets.translate(flat)
-    done, at = 0, row.find(b"x" * least)
-    row, is_ascii = row + b" " if at >= 0 else row, octets.isascii()
+    row, found = octets.translate(flat), []
+    if (at := row.find(b"x" * least)) < 0:
+        return []
+    done, row, is_ascii = 0, row + b" ", octets.isascii()
     while at >= 0:
         stop = row.find(b" ", at)
         start += at - done if is_ascii else len(octets[done:at].decode(errors="surrogatepass"))
-        yield start, start + stop - at
+        found.append((start, start + stop - at))
         start += stop - at
         done, at = stop, row.find(b"x" * least, stop)
+    return found
 
 
 # Text one layer deep in base64, base64url or hex: what hides there is looked at as well.

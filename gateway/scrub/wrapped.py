@@ -110,10 +110,12 @@ _LINE_SIGNS: Final = ("\n", "\\", "<", "\r", "\x0b", "\x0c", "\x85", "\u2028", "
 _LINE_SIGN: Final = re.compile(f"[{re.escape(''.join(_LINE_SIGNS))}]")
 """What every line end begins with: to be searched for, which is many times faster."""
 
-_LINE_END: Final = re.compile(
-    rf"(?<=[{_RUN}\"'`\\ \t]){_LINE}(?=(?!\d{{4}}-\d\d-\d\d[T\s]|- )[{_RUN} \t>|#*\"'`\\]|\Z)"
-)
+_AFTER: Final = rf"(?=(?!\d{{4}}-\d\d-\d\d[T\s]|- )[{_RUN} \t>|#*\"'`\\]|\Z)"
+_LINE_END: Final = re.compile(rf"(?<=[{_RUN}\"'`\\ \t]){_LINE}{_AFTER}")
 """Where the next line may go on with this one: a blank line, most signs, a log's date and the dash of a list do not."""
+
+_MAY_END: Final = re.compile(rf"{_LINE_SIGN.pattern}(?:(?<!\n)|(?<=[{_RUN}\"'`\\ \t]\n){_AFTER})")
+"""A sign that begins such a line end, perhaps; of what nearly all lines end with, only one that is it."""
 
 _RUN_CHAR: Final = re.compile(f"[{_RUN}]")
 _GAP: Final = re.compile(rf"{_BEFORE}{_LINE}[ \t>|#*/+\"'`\\]{{0,64}}")
@@ -289,7 +291,7 @@ class WrappedTokens:
         at = max(start, self._read_until)
         if not any(map(text[at:border].__contains__, _LINE_SIGNS)):  # faster than one look for all of them
             at = max(at, border)
-        while sign := _LINE_SIGN.search(text, at, border):
+        while at < border and (sign := _MAY_END.search(text, at, border)):
             at = sign.end()
             line_end = _LINE_END.match(text, sign.start(), border)
             if line_end is None:
