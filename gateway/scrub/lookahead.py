@@ -25,16 +25,10 @@ from gateway.scrub.words import ENDING_CHARS_MAX, KeywordFamily, KeywordForm, vo
 Place = tuple[int, int]  # where something begins and ends
 
 
-class Anchors(NamedTuple):
-    """Positions in one stretch of text, each list from left to right."""
-
-    anchors: list[Site]
-    words: list[Place]
-    """Where announcing words may stand; of those that begin together the longest, and none inside another."""
-    blocks: list[int]
-    """Where a key block may begin."""
-    lines: list[Place]
-    """Where the anchors of line rules stand."""
+Anchors = tuple[list[Site], list[Place], list[int], list[Place]]
+"""Positions in one stretch of text, each list from left to right: of anchors of rules; where announcing words may stand
+(of those that begin together the longest, and none inside another); where a key block may begin; of anchors of line
+rules."""
 
 
 class _Meaning(NamedTuple):
@@ -93,7 +87,7 @@ class AnchorFinder:
                     words[-1] = (at, stop)
                 elif not words or words[-1][1] < stop:  # `sshPassword` is no `sshpass`, but a password
                     words.append((at, stop))
-        return Anchors(anchors, words, blocks, lines)
+        return anchors, words, blocks, lines
 
 
 @cache
@@ -371,7 +365,8 @@ class LookaheadScanner:
     def put(self, ahead: Lookahead, values: Sequence[SecretSpan], text: str, start: int) -> None:
         """Add values to the secrets ahead, and the tokens that end where one of the values begins, because their run
         ends there. No token begins before `start`."""
-        ahead.add(values)
+        if values:
+            ahead.add(values)
         for value in values:
             least = max(start, value.start - _NEXT_CHARS_MAX)
             before, start = _BEFORE_RUN.match(text, least, value.start), value.end
@@ -422,7 +417,7 @@ class LookaheadScanner:
         for span in spans:
             longer = places[bisect_left(places, (span.end,)) - 1]
             if longer[0] < span.end < longer[1]:
-                yield from self._finder.anchors_in(text, lowered, span.end, longer[1]).words
+                yield from self._finder.anchors_in(text, lowered, span.end, longer[1])[1]
 
     def _encoded(
         self, text: str, encodable: Iterable[Place], found: Sequence[SecretSpan], secret_in: Callable[[str], str | None]
@@ -437,15 +432,15 @@ class LookaheadScanner:
     def _runs(self, text: str, start: int, end: int, anchors: Sequence[Site]) -> Sequence[_Run]:
         """Yield the runs of printable characters that hold an anchor and are long enough for a token."""
         runs: list[_Run] = []
-        run = _Run(start, start, {})
+        end_of_run = start
         for place, literal in anchors:
             if not self._rules.may_begin(text, place, literal, end):
                 continue
-            if place >= run.end:
+            if place >= end_of_run:
                 before, after = _BEFORE_RUN.match(text, start, place), _RUN.match(text, place, end)
-                at, stop = before.end() if before else start, after.end() if after else place + 1
-                run = _Run(at, stop, {})
-                if stop - at >= _TOKEN_CHARS_MIN:
+                at, end_of_run = before.end() if before else start, after.end() if after else place + 1
+                run = _Run(at, end_of_run, {})
+                if end_of_run - at >= _TOKEN_CHARS_MIN:
                     runs.append(run)
             run.sites[place - run.start] = literal
         return runs

@@ -250,7 +250,9 @@ class Machine:
             self._own.pass_by(self._at)
             ahead.cover([span for span in self._own.spans if span.end <= end])
         self._ahead, self._limit = ahead, end
-        while True:
+        is_idle = not (ahead.spans or ahead.openings or self._state or self._due or self._swallowed)
+        self._at = end if is_idle else self._at
+        while not is_idle:
             ahead.pass_by(self._at)
             state = self._state
             if not (self._go_on(state, text, end, ahead, is_last=is_last) if state else self._begin(text, end, ahead)):
