@@ -368,19 +368,26 @@ def may_open(rule: LineRule, text: str, at: int, end: int, *, is_last: bool) -> 
 
 
 def open_anchor(text: str, start: int, border: int) -> int:
-    """Return where in `text[start:border]` an anchor of several words begins that goes on behind `border`; else
-    `border`."""
-    beginnings, chars_max = _beginnings()
-    beginning = beginnings.match(text[max(start, border - chars_max) : border].lower()[::-1])
-    return border - beginning.end() if beginning else border
+    """Return where in `text[start:border]` an anchor of several words begins that goes on behind `border`, or may;
+    else `border`."""
+    beginnings, rests, chars_max = _beginnings()
+    before = text[max(start, border - chars_max) : border].lower()
+    longest = beginnings.match(before[::-1])
+    behind = text[border : border + chars_max].lower() if longest else ""
+    for chars in range(longest.end() if longest else 0, 0, -1):
+        if any(rest.startswith(behind) or behind.startswith(rest) for rest in rests.get(before[-chars:], ())):
+            return border - chars
+    return border
 
 
 @cache
-def _beginnings() -> tuple[re.Pattern[str], int]:
-    """Return what stands before a space in an anchor, the space included, to be read from its end, and how long the
-    longest is."""
-    found = {anchor[: at + 1] for anchor in line_rules() for at, char in enumerate(anchor[:-1]) if char.isspace()}
-    return backwards(found), max(map(len, found))
+def _beginnings() -> tuple[re.Pattern[str], Mapping[str, list[str]], int]:
+    """Return what stands before a space in an anchor, the space included, to be read from its end; what may follow each
+    of these; and how long the longest anchor is."""
+    rests: dict[str, list[str]] = {}
+    for space in (space for anchor in line_rules() for space in re.finditer(r"\s(?!\Z)", anchor)):
+        rests.setdefault(space.string[: space.end()], []).append(space.string[space.end() :])
+    return backwards(rests), rests, max(map(len, line_rules()))
 
 
 @cache

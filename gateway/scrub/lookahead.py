@@ -432,15 +432,15 @@ class LookaheadScanner:
     def _runs(self, text: str, start: int, end: int, anchors: Sequence[Site]) -> Sequence[_Run]:
         """Yield the runs of printable characters that hold an anchor and are long enough for a token."""
         runs: list[_Run] = []
-        end_of_run = start
+        run = _Run(start, start, {})
         for place, literal in anchors:
             if not self._rules.may_begin(text, place, literal, end):
                 continue
-            if place >= end_of_run:
+            if place >= run.end:
                 before, after = _BEFORE_RUN.match(text, start, place), _RUN.match(text, place, end)
-                at, end_of_run = before.end() if before else start, after.end() if after else place + 1
-                run = _Run(at, end_of_run, {})
-                if end_of_run - at >= _TOKEN_CHARS_MIN:
+                at, stop = before.end() if before else start, after.end() if after else place + 1
+                run = _Run(at, stop, {})
+                if stop - at >= _TOKEN_CHARS_MIN:
                     runs.append(run)
             run.sites[place - run.start] = literal
         return runs
