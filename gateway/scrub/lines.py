@@ -374,10 +374,9 @@ def open_anchor(text: str, start: int, border: int) -> int:
     before = text[max(start, border - chars_max) : border].lower()
     longest = beginnings.match(before[::-1])
     behind = text[border : border + chars_max].lower() if longest else ""
-    for chars in range(longest.end() if longest else 0, 0, -1):
-        if any(rest.startswith(behind) or behind.startswith(rest) for rest in rests.get(before[-chars:], ())):
-            return border - chars
-    return border
+    chars = range(longest.end() if longest else 0, 0, -1)
+    each = ((count, rest) for count in chars for rest in rests.get(before[-count:], ()))
+    return border - next((n for n, rest in each if rest.startswith(behind) or behind.startswith(rest)), 0)
 
 
 @cache

@@ -24,25 +24,10 @@ from gateway.scrub.words import ENDING_CHARS_MAX, KeywordFamily, KeywordForm, vo
 
 Place = tuple[int, int]  # where something begins and ends
 
-
 Anchors = tuple[list[Site], list[Place], list[int], list[Place]]
 """Positions in one stretch of text, each list from left to right: of anchors of rules; where announcing words may stand
 (of those that begin together the longest, and none inside another); where a key block may begin; of anchors of line
 rules."""
-
-
-class _Meaning(NamedTuple):
-    """What a literal stands for where it is found in lower case."""
-
-    spellings: tuple[str, ...]
-    """The anchors that look like this in lower case, as their rules spell them."""
-    is_loose: bool
-    """Is it an anchor in any case?"""
-    is_begin: bool
-    is_word: bool
-    is_tail: bool
-    """Is it a word only behind an underscore?"""
-    is_line: bool
 
 
 class AnchorFinder:
@@ -51,26 +36,21 @@ class AnchorFinder:
     __slots__ = ("_finder", "_meanings")
 
     def __init__(self) -> None:
-        rules, words, begin, lines = rule_book(), vocabulary().announcing, BEGIN.lower(), line_rules()
-        self._finder = finder({*rules.spellings, *words, *lines, begin})
-        self._meanings = tuple(
-            _Meaning(
-                rules.spellings.get(literal, ()),
-                is_loose=literal in rules.in_any_case,
-                is_begin=literal == begin,
-                is_word=literal in words,
-                is_tail=literal in words and words[literal][1] is KeywordForm.TAIL,
-                is_line=literal in lines,
-            )
-            for literal in self._finder.literals
-        )
+        words, begin, lines = vocabulary().announcing, BEGIN.lower(), line_rules()
+        spelled, loose = rule_book().spellings, rule_book().in_any_case
+        self._finder = finder({*spelled, *words, *lines, begin})
+        tails = {word for word, (_, form) in words.items() if form is KeywordForm.TAIL}
+        # the anchors that look like it in lower case; is it one in any case, does it begin a block, is it a word, is it
+        # one only behind an underscore, is it an anchor of lines
+        self._meanings = [
+            (spelled.get(each, ()), each in loose, each == begin, each in words, each in tails, each in lines)
+            for each in self._finder.literals
+        ]
 
     def anchors_in(self, text: str, lowered: str, start: int, end: int) -> Anchors:
         """Find the anchors of `text[start:end]`; `lowered` is the text in lower case, as long as the text."""
-        anchors: list[Site] = []
-        words: list[Place] = []
-        blocks: list[int] = []
-        lines: list[Place] = []
+        found: Anchors = [], [], [], []
+        anchors, words, blocks, lines = found
         meanings = self._meanings
         for which, at, stop in self._finder.find(lowered, start, end):
             spellings, is_loose, is_begin, is_word, is_tail, is_line = meanings[which]
@@ -87,7 +67,7 @@ class AnchorFinder:
                     words[-1] = (at, stop)
                 elif not words or words[-1][1] < stop:  # `sshPassword` is no `sshpass`, but a password
                     words.append((at, stop))
-        return anchors, words, blocks, lines
+        return found
 
 
 @cache
@@ -157,11 +137,6 @@ def without_talk(text: str, lowered: str, places: list[Place], end: int, *, is_l
             halt = at
     kept.reverse()
     return kept
-
-
-def _goes_on(text: str, lowered: str, at: int, stop: int, end: int) -> bool:
-    """Tell whether this is the beginning of a longer word, so that it announces nothing (`sign` in `signed`)."""
-    return stop < end and "a" <= text[stop] <= "z" and lowered[stop - 1].isalpha() and lowered[at:stop].isascii()
 
 
 def _stands_alone(text: str, at: int, stop: int, end: int) -> bool:
@@ -352,7 +327,13 @@ class LookaheadScanner:
                 for (at, _), rule in of_lines.items()
                 if may_open(rule, text, at, end, is_last=is_last)
             ]
-        places = [each for each in places if not _goes_on(text, lowered, *each, end)] if places else places
+        places = [
+            (at, stop)  # but for the beginning of a longer word, which announces nothing (`sign` in `signed`)
+            for at, stop in places
+            if not (
+                stop < end and "a" <= text[stop] <= "z" and lowered[at:stop].isascii() and lowered[stop - 1].isalpha()
+            )
+        ]
         if places or not is_last:
             values_before = candidates(text, lowered, start, end, places, is_last=is_last)
             openings += [Opening(each.start, 2, each) for each in values_before]
@@ -365,8 +346,7 @@ class LookaheadScanner:
     def put(self, ahead: Lookahead, values: Sequence[SecretSpan], text: str, start: int) -> None:
         """Add values to the secrets ahead, and the tokens that end where one of the values begins, because their run
         ends there. No token begins before `start`."""
-        if values:
-            ahead.add(values)
+        ahead.add(values)
         for value in values:
             least = max(start, value.start - _NEXT_CHARS_MAX)
             before, start = _BEFORE_RUN.match(text, least, value.start), value.end

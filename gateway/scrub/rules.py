@@ -48,25 +48,21 @@ class TrieFinder:
     """Exact search for a fixed set of literals, on the standard library; a hit names its literal by its place in
     `literals`. What is found in a plain word is remembered: people use few of them, again and again."""
 
-    __slots__ = ("_across", "_at_once", "_behind", "_seen", "_within", "literals")
+    __slots__ = ("_across", "_at_once", "_firsts", "_seen", "_within", "literals")
 
     def __init__(self, literals: Iterable[str]) -> None:
         self.literals = tuple(sorted(set(literals)))
-        across = [literal for literal in self.literals if " " in literal]
-        self._across = re.compile(trie_pattern(across) or "(?!)")
-        firsts: dict[str, set[str]] = {}
-        for head, space, rest in (literal.partition(" ") for literal in across):
-            firsts.setdefault(head + space, set()).add(rest[:1])
-        self._behind = {head: "" if "" in each else "".join(each) for head, each in firsts.items()}
-        rests: dict[str, list[str]] = {}
-        for literal in (*firsts, *(literal for literal in self.literals if " " not in literal)):
-            rests.setdefault(literal[0], []).append(literal[1:])
-        # Where no literal begins `re` goes on at once, as each alternative has a first letter of its own; few are tried
-        # one after another, as those of scripts and signs are apart.
+        self._across = re.compile(trie_pattern(literal for literal in self.literals if " " in literal) or "(?!)")
+        rests: dict[str, set[str]] = {}
+        self._firsts: dict[str, set[str]] = {}
+        for head, space, rest in (literal.partition(" ") for literal in self.literals):
+            rests.setdefault((head + space)[0], set()).add((head + space)[1:])
+            self._firsts.setdefault(head + space, set()).update(rest[:1] for _ in space)
+        # each alternative has a first letter of its own, so `re` passes over what begins none; few are tried in a row
         halves = [[head for head in rests if ("a" <= head <= "z") is of] for of in (True, False)]
         branches = ("|".join(_escaped(head) + trie_pattern(rests[head]) for head in half) for half in halves)
         self._within = tuple(re.compile(branch or "(?!)") for branch in branches)
-        self._seen: dict[str, list[tuple[int, str, str | None]]] = {}
+        self._seen: dict[str, list[tuple[int, str, set[str]]]] = {}
         places = {literal: place for place, literal in enumerate(self.literals)}
         self._at_once = {
             literal: [(places[literal[:n]], n) for n in range(1, len(literal) + 1) if literal[:n] in places]
@@ -80,23 +76,22 @@ class TrieFinder:
         for word in text[start:end].split(" "):
             behind = start + len(word) + 1
             for at, inside, firsts in seen[word] if word in seen else self._in_word(word):
-                goes_on = firsts is not None and behind <= stop and (not firsts or text[behind : behind + 1] in firsts)
+                goes_on = firsts and behind <= stop and not firsts.isdisjoint(("", text[behind : behind + 1]))
                 crossing = self._across.match(text, start + at, stop) if goes_on else None
                 longest = crossing[0] if crossing else inside
                 hits += [(which, start + at, start + at + length) for which, length in self._at_once[longest]]
             start = behind
         return hits
 
-    def _in_word(self, word: str) -> list[tuple[int, str, str | None]]:
-        """Return where in a word literals begin, with the longest in it; and for one that may go on behind the word,
-        with which characters, any if none are said."""
-        found: list[tuple[int, str, str | None]] = []
+    def _in_word(self, word: str) -> list[tuple[int, str, set[str]]]:
+        """Return where in a word literals begin, with the longest in it, and with what one goes on behind the word."""
+        found: list[tuple[int, str, set[str]]] = []
         for pattern in self._within:
             at = -1
             while longest := pattern.search(f"{word} ", at + 1):
                 at, literal = longest.start(), longest[0]
                 inside = pattern.match(word, at) if literal[-1] == " " else longest
-                found.append((at, inside[0] if inside else "", self._behind.get(literal)))
+                found.append((at, inside[0] if inside else "", self._firsts[literal]))
         found.sort()
         if len(word) <= _WORD_CHARS_MAX and len(self._seen) < _WORDS_KEPT and _PLAIN_WORD.fullmatch(word):
             self._seen[word] = found
@@ -119,8 +114,7 @@ class AutomatonFinder:
             hits = self._automaton.find_matches_as_indexes(piece, overlapping=True)
         except UnicodeEncodeError:
             hits = self._automaton.find_matches_as_indexes(SURROGATE.sub("\ufffd", piece), overlapping=True)
-        if len(hits) > 1:
-            hits.sort(key=_BY_PLACE)
+        hits.sort(key=_BY_PLACE)
         return [(which, at + start, stop + start) for which, at, stop in hits] if start else hits
 
 

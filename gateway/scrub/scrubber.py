@@ -117,9 +117,8 @@ class Machine:
 
         Raises `Overrun` when the time budget is spent; the machine is of no use afterwards."""
         is_clocked = len(self._view.text) + len(chunk) > _UNCLOCKED_CHARS_MAX or self._terms.budget_s < 0
-        deadline_s = (
-            self._terms.spent_s() + self._terms.budget_s * (1 + len(chunk) / _BUDGET_CHARS) if is_clocked else 0.0
-        )
+        budget_s = self._terms.budget_s * (1 + len(chunk) / _BUDGET_CHARS)
+        deadline_s = self._terms.spent_s() + budget_s if is_clocked else 0.0
         self._view.append(chunk, is_last=is_last)
         while (end := self._next_border(is_last=is_last)) > self._closed:
             if is_clocked and self._terms.spent_s() > deadline_s:
@@ -250,13 +249,12 @@ class Machine:
             self._own.pass_by(self._at)
             ahead.cover([span for span in self._own.spans if span.end <= end])
         self._ahead, self._limit = ahead, end
-        is_idle = not (ahead.spans or ahead.openings or self._state or self._due or self._swallowed)
-        self._at = end if is_idle else self._at
-        while not is_idle:
+        while (state := self._state) or ahead.spans or ahead.openings or self._due or self._swallowed:
             ahead.pass_by(self._at)
-            state = self._state
             if not (self._go_on(state, text, end, ahead, is_last=is_last) if state else self._begin(text, end, ahead)):
                 break
+        else:
+            self._at = end
         self._wrapped.pass_by(self._at)
         self._give(self._view.raw_start(self._at))
 
