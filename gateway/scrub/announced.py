@@ -7,7 +7,7 @@ The walk goes from left to right over closed units and never looks back, so it c
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, cached_property
 from typing import Final
 
 from gateway.scrub.judge import (
@@ -31,7 +31,6 @@ from gateway.scrub.words import Announcement, KeywordFamily, family_of, holds_an
 #
 # Each is matched within one unit, whose end is its `\Z`; so none depends on how the text arrived.
 
-
 IDENTIFIER_REST: Final = re.compile(r"[A-Za-z0-9_-]{0,40}", re.ASCII)
 FENCE: Final = re.compile(r"`{3,}[a-z]{0,12}\Z")
 BULLET: Final = re.compile(r"(?:[-*•|#+]|--|//)\Z|>|[-+](?=<)")
@@ -46,23 +45,17 @@ ASSIGNS: Final = re.compile(
 FALLS_BACK: Final = re.compile(r"(?:\|\||\?\?)\Z")  # `env.TOKEN || '…'`
 SAYS: Final = re.compile(r"[-~/]\Z|\|{1,2}|[<>]{2,3}\Z|[-=]{1,3}>\Z|:{2}\Z")
 SAYS_AGAIN: Final = re.compile(r"[.,;!?)*/|:]{1,4}\Z")
-TRAILS_OFF: Final = re.compile(r"\.{2,3}|[057]\Z|[-/\\+*^_;]{1,4}\Z")
-"""`the password …`, or what routers say of how it is stored: `enable secret 0 …`"""
-
-MARK: Final = re.compile(
+TRAILS_OFF: Final = re.compile(r"\.{2,3}|[057]\Z|[-/\\+*^_;]{1,4}\Z")  # `the password …`, `enable secret 0 …`
+MARK: Final = re.compile(  # arrows and emoji
     r"[\u00a6\u00b7\u2022\u2023\u2190-\u21ff\u2200-\u22ff\u2300-\u23ff\u25a0-\u27bf\u27f0-\u27ff\u2900-\u297f\u2b00-\u2bff\U0001f000-\U0001faff]+"
 )
-"""Arrows and emoji."""
-
 OPENING: Final = re.compile(
     r"[bBrRfFuUN@$]{0,2}(?P<quote>\\{0,7}(?:\"\"\"|'''|\"\"(?=[^\s\"',;:)\]}>.])|''(?=[^\s\"',;:)\]}>.])|[\"'])|`)|\*{1,2}|~~|\|{1,2}|[(\[⟦]|\{(?=\\{0,7}[\"'])"
     r"|<(?=[^<>\s/]{6,64}>)"
 )
-WRAPPED_IN: Final = re.compile(
+WRAPPED_IN: Final = re.compile(  # `api_key = String::from("…")`
     r"(?:[\w:.]{1,30}[:.])?(?:\w{0,6}String\w{0,7}|Secret\w{0,6}|from|new|Some|\w*Text|GetBytes|\w{0,4}decode|strdup|\w{0,3}bytes)\((?=[\"'])"
 )
-"""`api_key = String::from("…")`"""
-
 NOTE: Final = re.compile(r"[(\[](?:[^\d()\[\]#\n]|base\d\d|WPA\d){1,60}[)\]](?= ?[:=]| is\b| \S{0,64}\d)")
 """`password (change it!): …`, where no value can be in the note."""
 
@@ -73,22 +66,18 @@ WORD: Final = re.compile(
 )
 ANOTHER_NAME: Final = re.compile(r"[a-z]{2,}(?:[A-Z][a-z]*)+")  # `credentialsId`: what is assigned is its value
 PHRASE: Final = re.compile(r"[a-z]{4,12}(?:-[a-z]{4,12}){2,}\b")
-NUMBER: Final = re.compile(
+NUMBER: Final = re.compile(  # a PIN or the code of a message, and no year
     r"(?:\d{3} \d{3}|(?:[A-Z]-)?(?!(?:19|20)\d\d\b)(?:\d{4,8}[A-F*#]?|\d{1,4}(?:-\d{1,4}){2,3}))"
     r"[.,;!)]{0,2}\Z"
 )
-"""A PIN or the code of a message, and no year."""
-
 SPEAKER: Final = re.compile(r"[^\W\d_][\w.-]{0,24}:\Z")  # who answers, at the beginning of the line below a question
 NAMED_THING: Final = re.compile(r"[^\W\d_]{2,24}[_-]?\d{1,2}(?=[?:]?\Z)")  # `for db12`, `on pluto01`
 THING: Final = re.compile(r"\d[A-Z]{1,3}(?=:?\Z)")  # `2FA`, which no word is
 GLUED: Final = re.compile(r"[^\W\d_]{1,12}(?=[:=])")
-ADDRESS: Final = re.compile(
+ADDRESS: Final = re.compile(  # a host or a mail address: what a secret may be for
     r"(?:[\w.+-]{1,40}@[\w-]{1,30}|[A-Za-z][\w-]{0,30})(?:\.[A-Za-z][\w-]{0,30}){0,3}\.[A-Za-z-]{2,24}(?=:?\Z)",
     re.ASCII,
 )
-"""A host or a mail address: what a secret may be for."""
-
 NO_VALUE: Final = re.compile(
     r"\d{1,6} (?:k?m|ft|met(?:er|re)s?|м|метр\w*|kg)\b|(?<=PASS: )(?:Test[A-Z_]|test[-_])\w+"
     r"|(?:(?<=NOPASSWD: )|(?<=NOPASSWD:))\w"
@@ -103,11 +92,9 @@ NEXT_NAME: Final = re.compile(r"(?:[^\W\d_]{2,24}_){0,4}([^\W\d_]{2,24})(?=[=:])
 SCHEME_AND_VALUE: Final = re.compile(r"[A-Za-z-]{3,16} (?:token=)?(?=\S+\Z)")
 NAME_AND_VALUE: Final = re.compile(r"[^/:|]{1,64}[/:|](?!/)")
 
-BARE_KEY: Final = re.compile(
+BARE_KEY: Final = re.compile(  # `the key 4fT…`: nothing says that it is one but itself
     r"(?=[a-z0-9]*[A-Z])(?=[A-Z0-9]*[a-z])(?=(?:[A-Za-z]*[0-9]){2})[A-Za-z0-9]{24,}[\"'`.,;:!?)]*\Z", re.ASCII
 )
-"""`the key 4fT…`: nothing says that it is one but itself."""
-
 PLAIN: Final = re.compile(r"(?=[A-Za-z]*[0-9])[A-Za-z0-9]{2,}\Z")  # neither a word nor a sign that could be passed
 DASHES: Final = "—–"
 QUESTION_MARKS: Final = "?？؟"
@@ -116,22 +103,17 @@ OPENING_MARKS: Final = "¿¡“”«»„‘’「『《【（）】…"
 
 # The value itself: how far it goes, bare or in quotes.
 
-
 VALUE_CHARS_MAX: Final = 512
 QUOTED_CHARS_MAX: Final = 160
 
-KEPT_ELSEWHERE: Final = ("arn:", "op://", "vault:")
-"""A value that begins so says where a secret is kept; it may itself speak of secrets."""
-
+KEPT_ELSEWHERE: Final = ("arn:", "op://", "vault:")  # so begins where a secret is kept: it may speak of secrets
 _BARE_VALUE: Final = re.compile(
     r"(?:[^\"'`<>\\%{\[]++|\{(?!(?:code|noformat)\})|\[(?!/[a-z]+\])"
     r"|\\(?![nrtu\"'\\])|%(?!0[aAdD9]|20|%)|[<>](?![/a-zA-Z]))+"
 )
 _TRAILING: Final = re.compile(r"[.,;:)\]}>*|?~&]+\Z|(?<=[A-Za-z0-9])_{1,2}\Z")
 _NEXT_PAIR: Final = re.compile(r"[;,&](?=[A-Za-z_][\w. -]{0,30}[=:])|\\u0026|&amp;|&&", re.ASCII)
-_NEXT_FIELD: Final = re.compile(r"&(?=[a-z_]{1,24}=)")
-"""What people write in a sentence may hold an `&`, but no field of a form."""
-
+_NEXT_FIELD: Final = re.compile(r"&(?=[a-z_]{1,24}=)")  # a sentence may hold an `&`, a field of a form may not
 _NEXT_THING: Final = re.compile(r"[;,|&]|\\u0026")
 NEXT_SECRET: Final = re.compile(
     r"\$?[()\[\]{}]|\|{2,}|/{0,2}(?:https?|wss?|s?ftps?|smtps?|postgres(?:ql)?|mysql|mongodb|rediss?|amqps?)(?:\+\w{1,9})?://"
@@ -158,8 +140,7 @@ def without_followers(text: str, at: int, stop: int, *, is_personal: bool, is_as
 
 @cache
 def closing_of(quote: str) -> re.Pattern[str]:
-    """Return the pattern of the quote that ends what `quote` began: one with as many backslashes, full pairs not
-    counted."""
+    """Return the pattern of the quote that ends what `quote` began: as many backslashes, full pairs not counted."""
     backslashes = len(quote) - len(quote.lstrip("\\"))
     return re.compile(rf"(?<!\\)(?:\\{{{2 * (backslashes + 1)}}})*{re.escape(quote)}")
 
@@ -167,9 +148,7 @@ def closing_of(quote: str) -> re.Pattern[str]:
 _NEXT_ITEM: Final = re.compile(r"\\{0,3}[\"'`]\s{0,32},\s{0,32}(?P<quote>\\{0,3}[\"'`])")
 _NEXT_ITEM_CHARS_MAX: Final = 80
 _FILLERS_MAX: Final = 6
-_OF_MANY: Final = "sийы"
-"""So a word for several secrets ends, behind which a number counts them or their owners (`passwords 456531 …`)."""
-
+_OF_MANY: Final = "sийы"  # so a word for several secrets ends, behind which a number counts them (`passwords 456531 …`)
 _NEWLINES_MAX: Final = 3
 _CJK_WORDS_CHARS_MAX: Final = 12
 REACH_CHARS: Final = 120  # how far from the announcing word a value may begin
@@ -185,8 +164,7 @@ _AFTER_SIGN: Final = ("", " ", "\n", *_QUOTES)
 
 _NAME: Final = re.compile(r"[\w.-]+\Z")
 _NAME_CHARS_MAX: Final = 64
-_NAMED_KEY_CHARS_MIN: Final = 16
-"""Somebody's key (`acme_key`), not any key, may be shorter than the judge asks of a vague word."""
+_NAMED_KEY_CHARS_MIN: Final = 16  # somebody's key (`acme_key`) may be shorter than the judge asks of a vague word
 
 
 class AnnouncedValue(State):
@@ -194,24 +172,19 @@ class AnnouncedValue(State):
 
     POSITIONS = ("_begun_at", "token_at")
 
-    token_at: int | None = None
-    """Where a secret begins that is known by its own form: a value that begins there needs no judgement."""
-    _is_pair_open = _is_argument = _is_named = _is_asked = _needs_end_tag = _must_be_quoted = False
-    _is_other_thing = False
-    """`pass this level: …`: the sign assigns to another word."""
+    token_at: int | None = None  # where a secret begins that is known by its own form: no value there needs a judgement
+    _is_pair_open = _is_argument = _is_named = _needs_end_tag = _must_be_quoted = False
+    _is_other_thing = False  # `pass this level: …`: the sign assigns to another word
     _bond_of_complement: Bond | None = None
-    _is_question = False
-    """It ended with a question mark: only the next line can say the value."""
-    _is_for_something = False
-    """The word is over, what follows tells of another thing (`the password for the type box`)."""
-    _is_exchanged = False
-    """`change my password from …`: the new one may follow, behind "to"."""
-    _is_again = False
-    """One value was said: what follows may say that it is another, or a second one (`…, no wait, …`, `… or …`)."""
+    _is_question = False  # it ended with a question mark: only the next line can say the value
+    _is_for_something = False  # the word is over, what follows tells of another thing (`the password for the type box`)
+    _is_exchanged = False  # `change my password from …`: the new one may follow, behind "to"
+    _is_again = False  # one value was said, perhaps another follows (`…, no wait, …`, `… or …`)
     _fillers = 0
     _newlines = 0
     _is_below = _in_list = False
     _is_fresh = True
+    _before: str | None = None  # what stands before the word's end, while it is still there: a list may be long
     _quote = _rest_read = _list_quote = ""
 
     def __init__(self, word: Announcement, bond: Bond = Bond.ADJACENT) -> None:
@@ -221,6 +194,8 @@ class AnnouncedValue(State):
 
     def step(self, text: str, at: int, end: int, *, is_last: bool) -> StepResult:
         """See `State.step`."""
+        if self._before is None:
+            self._before = text[max(0, self._begun_at - _NAME_CHARS_MAX) : self._begun_at]
         if self._is_fresh:
             self._is_fresh = False
             is_spaced = self._word.is_spaced and self._family is not KeywordFamily.SCHEME
@@ -268,8 +243,7 @@ class AnnouncedValue(State):
         return StepResult(at, waits=True) if is_open else StepResult(at, is_over=True)
 
     def _is_said_better(self) -> bool:
-        """Tell whether another announcing word ends the identifier (`key_passphrase`, `key-password`); then that one
-        counts."""
+        """Tell whether another announcing word ends the identifier and so counts (`key_passphrase`, `key-password`)."""
         tail = re.split("[_-]|(?<=[a-z])(?=[A-Z])", self._rest_read)[-1].lower()
         is_joined = self._rest_read[:1] in ("_", "-") or family_of(tail) is KeywordFamily.PERSONAL
         return self._family is not KeywordFamily.PERSONAL and is_joined and is_announcing(tail)
@@ -309,6 +283,11 @@ class AnnouncedValue(State):
             return at
         return self._pass_word(text, at, unit) if char.isalpha() else self._pass_sign(text, at, unit)
 
+    @cached_property
+    def _is_asked(self) -> bool:
+        """Tell whether the sentence of the word asks for the value; a question at the end of its line does as well."""
+        return self._word.is_asked
+
     def _say(self) -> None:
         self._bond = max(self._bond, Bond.SAID)
 
@@ -318,8 +297,9 @@ class AnnouncedValue(State):
             return None
         self._newlines += 1
         self._is_below = True
-        self._is_asked, self._is_question = self._is_asked or self._is_question, False
-        if self._family is KeywordFamily.PERSONAL and (self._is_asked or self._word.is_asked):
+        if self._is_question:
+            self._is_asked, self._is_question = True, False
+        if self._family is KeywordFamily.PERSONAL and self._is_asked:
             self._say()
         elif self._bond < Bond.SAID and (not self._word.is_heading or self._fillers):
             self._bond = Bond.LOOSE
@@ -416,7 +396,7 @@ class AnnouncedValue(State):
     def _pass_word(self, text: str, at: int, unit: int) -> int | None:
         if self._fillers == 0 and self._bond < Bond.ASSIGNED and (attribute := ATTRIBUTE.match(text, at, unit)):
             return None if is_announcing(attribute["name"].lower()) else attribute.end()
-        if self._is_below and (speaker := SPEAKER.match(text, at, unit)) and (self._is_asked or self._word.is_asked):
+        if self._is_below and (speaker := SPEAKER.match(text, at, unit)) and self._is_asked:
             return speaker.end()
         word = WORD.match(text, at, unit)
         if word is None:
@@ -425,7 +405,7 @@ class AnnouncedValue(State):
             if (glued := GLUED.match(text, at, unit)) and glued.group().lower() in vocabulary().says:
                 return glued.end()
             if self._bond_of_complement is not None:
-                is_thing = self._bond < Bond.SAID or self._is_asked or self._word.is_asked
+                is_thing = self._bond < Bond.SAID or self._is_asked
                 thing = NAMED_THING if is_thing and not self._is_exchanged else ADDRESS
                 if address := ADDRESS.match(text, at, unit) or thing.match(text, at, unit):
                     return self._pass_complement(address.end())
@@ -578,7 +558,7 @@ class AnnouncedValue(State):
                 return StepResult(at, is_over=True)
         is_row = self._is_below and text[at:stop].count(",") > 1
         is_count = self._bond is Bond.ADJACENT and text[at:stop].isdigit() and text[self._begun_at - 1] in _OF_MANY
-        if is_row or is_count or self._repeats_its_name(text, at, stop):
+        if is_row or is_count or self._repeats_its_name(text[at:stop]):
             return StepResult(at, is_over=True)
         if stop == at + VALUE_CHARS_MAX and (rest := _BARE_VALUE.match(text, stop, unit_end(text, stop, end))):
             stop = rest.end()
@@ -592,13 +572,13 @@ class AnnouncedValue(State):
         cut = SecretSpan(at, stop, self._family.rule)
         return StepResult(stop, is_over=replacement is None, cut=cut, becomes=replacement)
 
-    def _repeats_its_name(self, text: str, at: int, stop: int) -> bool:
+    def _repeats_its_name(self, value: str) -> bool:
         """Tell whether the value is the name that it is assigned to, in another spelling (`API_KEY = "api-key"`)."""
-        begun_at = self._begun_at
-        if text[stop - 1].isalnum() and text[stop - 1].lower() != text[begun_at + len(self._rest_read) - 1].lower():
+        before, rest = self._before or "", self._rest_read
+        if value[-1].isalnum() and value[-1].lower() != (before + rest)[-1:].lower():
             return False
-        name = _NAME.search(text, max(0, begun_at - _NAME_CHARS_MAX), begun_at)
-        return name is not None and _squeezed(name.group() + self._rest_read).endswith(_squeezed(text[at:stop]))
+        name = _NAME.search(before)
+        return name is not None and _squeezed(name.group() + rest).endswith(_squeezed(value))
 
     @staticmethod
     def _before_next(text: str, at: int, stop: int) -> int:
@@ -659,7 +639,7 @@ class AnnouncedValue(State):
             is_cut = self._is_secret(value)
         if self._in_list:
             self._list_quote = self._quote
-        if is_cut and not self._repeats_its_name(text, at, stop):
+        if is_cut and not self._repeats_its_name(value):
             return StepResult(stop, is_over=not self._in_list, cut=SecretSpan(at, stop, self._family.rule))
         if self._in_list:
             return stop

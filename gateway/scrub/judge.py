@@ -17,14 +17,10 @@ from gateway.scrub.words import KeywordFamily, announces_more, is_announcing, vo
 class Bond(IntEnum):
     """How tightly the value is tied to the announcing word, from hearsay to assignment."""
 
-    LOOSE = 0
-    """Other words stand between."""
-    ADJACENT = 1
-    """`password hunter2`"""
-    SAID = 2
-    """`password is hunter2`"""
-    ASSIGNED = 3
-    """`password: hunter2`, `password=hunter2`"""
+    LOOSE = 0  # other words stand between
+    ADJACENT = 1  # `password hunter2`
+    SAID = 2  # `password is hunter2`
+    ASSIGNED = 3  # `password: hunter2`, `password=hunter2`
 
 
 _EXPRESSION: Final = re.compile(
@@ -42,12 +38,10 @@ _CALL: Final = re.compile(
     r"[$@]?([A-Za-z_][\w.]*\w)(?:[(\[]|(?<=\w)\{(?=\w)|\?\?|\?\.|->|::|[+|][A-Za-z_]+\.|!?,?\Z)|\$(\w{2,24})-\Z",
     re.ASCII,
 )
-_NUMBERED_MEMBER: Final = re.compile(
+_NUMBERED_MEMBER: Final = re.compile(  # no member is called so: `berlin.2302`, `h4rb0r.88`, `berlin.harbor88`
     r"\.\d{2,}!?\Z|\d\D+\d.*\d\Z|\A[A-Za-z]{3,}\.(?!(?i:sha|utf|base|u?int|float|md|aes|[ehpr]s|ed|key|conv|step|test)\d)[A-Z]?[a-z]{2,12}\d{2,4}\Z",
     re.ASCII,
 )
-"""No member is called so: `berlin.2302`, `h4rb0r.88`, `berlin.harbor88`."""
-
 MASKED: Final = re.compile(r"[*•xX.…_#?-]{3,}\Z|.{0,4}[*•]{3,}|<?\[?(?:redacted|removed|hidden)", re.IGNORECASE)
 _REGEX: Final = re.compile(r"\A/?\^[\[(\\]|\(\?[=!:<]|\[\^?[aA0]-[zZ9]|\{\d+,\d*\}[$/\"']|A-Z\d?0-9|A-Za-z")
 """A pattern that passwords must match."""
@@ -63,51 +57,39 @@ _HUMP: Final = re.compile(r"(?:[A-Z]+(?![a-z])|[A-Z]?[a-z]+)(?:\d(?=[A-Z][a-z]{2
 _SPOKEN: Final = re.compile(
     r"(?:[A-Z]{1,5}|[a-z]|(?=.*[aeiouyAEIOUY]|Http)(?:[A-Z]?[a-z]*|[A-Z]*))\d?|\d{1,5}", re.ASCII
 )
-_DRESS: Final = re.compile(
+_MARKUP: Final = re.compile(  # of manual pages, around a value in an address, letters in quoted-printable
     r"\\?\*\([A-Z][a-z]|\\(?:f[A-Z0-9]|[&e\\-]|\([\w:*^`']{1,2}|[ms]\[?[\w+-]{0,8}\]?)"
     r"|%(?:2[27]|60|3[CcEe])|\A3D|(?:=[C-F][0-9A-F](?:=[89AB][0-9A-F]){1,3})+"
 )
-"""Marks of manual pages, signs around a value in an address, letters of a mail in quoted-printable."""
-
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 _NIL_CHARS: Final = 2  # a UUID of one digit and its dashes is nobody's
 _REFERRING: Final = "@:$%‹›"  # around a name these make a reference to something (`:password`)
-_DIGEST: Final = re.compile(
+_DIGEST: Final = re.compile(  # behind a mere `key:`, a commit, the key of a cache or of a stored object
     r"(?:[0-9a-f]{40}|(?:[A-Za-z][\w.]*[-/:])+(?:[0-9a-f]{8}-(?:[0-9a-f]{4}-){3})?[0-9a-f]{7,64})", re.ASCII
 )
-"""Behind a mere `key:`, a commit, the key of a cache or of a stored object."""
-
 _NUMBERED: Final = re.compile(r"[a-z]+\d{0,2}(?:-[a-z]+\d{0,2})+-\d{5,12}|[a-z]+(?:_[a-z]+){2,}_[0-9a-f]{8}")
 _HEX: Final = re.compile(r"(?:0x)?[0-9a-fA-F]+")
 _MAIL: Final = re.compile(
     r"[\w.+-]+@(?:(?:[\w-]+\.)+[A-Za-z]{2,}|\d{1,3}(?:\.\d{1,3}){3}"
     r"|[\w-]+:(?:~[\w./-]*[$#%]?|/[\w./-]*[/$#%][\w./-]*))"
 )
-_NAME_AND_VALUE: Final = re.compile(
+_NAME_AND_VALUE: Final = re.compile(  # behind a mere mention, something else is assigned (`-Dprefix=…`)
     r"-{0,2}([a-z_]{3,40}|(?:i[dp]|[mt]s|[nt]o|r[ct])(?==\d)|[A-Z_]{3,40}|[A-Z]?[a-z]{3,}"
     r"|[A-Z]?[a-z]+(?:[._A-Z-][a-z]+){1,6})!?==?[^\s=]",
     re.ASCII,
 )
-"""Behind a mere mention, something else is assigned (`-Dprefix=…`)."""
-
 _TYPE: Final = re.compile(r"[A-Za-z]\w*(?:Key|Token|Secret|Lexer|Parser|Provider|Factory)", re.ASCII)
 _CODE_SIGNS: Final = re.compile(r"\A[A-Za-z_.]{6,}\(|[()\[\]{}|,;].{0,22}[()\[\]{}|,;]|\A(?=.{0,23}\Z).*[()\[\]{}|,;]")
 """A call, or signs of code nearer to each other than in a value that was made at random."""
 
 _COUNT: Final = re.compile(r"\d+", re.ASCII)
-_SPELLED: Final = re.compile(r"\w(?=\w*[:=|/_.])[\w:=|/.]+|[:=|/_.]+\w+")
-"""Words joined by the signs of code: `proxy_auth`, `UID:GID`."""
-
+_SPELLED: Final = re.compile(r"\w(?=\w*[:=|/_.])[\w:=|/.]+|[:=|/_.]+\w+")  # words of code: `proxy_auth`, `UID:GID`
 _WORD_AND_NUMBER: Final = re.compile(r"[^\W\d_]+[-_.]?\d{1,4}(?:\.\d{1,4}){0,3}")
 _PHRASE: Final = re.compile(r"[A-Za-z]{2,12}(?:[-_.][A-Za-z0-9]{1,12}){2,9}", re.ASCII)
-_WORDS: Final = re.compile(r"[a-z]{3,12}(?:-[a-z]{3,12}){3,9}", re.ASCII)
-"""Four words with dashes: a phrase that was chosen at random, behind `JWT_SECRET=`."""
-
-_WORDS_AND_YEAR: Final = re.compile(
+_WORDS: Final = re.compile(r"[a-z]{3,12}(?:-[a-z]{3,12}){3,9}", re.ASCII)  # a phrase, behind `JWT_SECRET=`
+_WORDS_AND_YEAR: Final = re.compile(  # `kitsune1967`, `JasmineZephyr70`: where people must have a digit
     r"(?:[a-z]{5,}(?:(?:19|20)\d\d|1234)|(?:[A-Z][a-z]{2,}){2,}\d\d|[A-Z][a-z]{7,}(?!19|20)\d{3,4}|(?P<letters>[A-Za-z]{6,})\d{1,4})[!*_.?#]?"
 )
-"""`kitsune1967`, `JasmineZephyr70`: what people put together where they must have a digit."""
-
 _FULL_SIZE_CHARS: Final = 32
 _FULL_SIZE_DISTINCT: Final = 10
 _HELD_DOWN: Final = re.compile(r"(\w)\1{11,}")
@@ -115,17 +97,12 @@ _ALPHABET: Final = re.compile("abcdefghijklm|opqrstuvwxyz", re.IGNORECASE)
 _NUMBER_CHARS: Final = range(15, 25)  # a number of this length behind `token =` is no count, no date and no time
 _CHARS_MIN: Final = {Bond.LOOSE: 8, Bond.ADJACENT: 6, Bond.SAID: 4, Bond.ASSIGNED: 4}
 _UNSPOKEN_CHARS_MIN: Final = 14  # letters in one case that nobody could say, and too many for an abbreviation
-_CODE: Final = re.compile(
+_CODE: Final = re.compile(  # what regular expressions and shortened scripts are full of
     r"[a0A]-[z9Z]|\(\?|\\[dwsbAZ]|=>|\(\)|&&|\|\||==|\$\{|[\])]\.|\w\(\w{1,12}[,)]|\w:\w[,}]|,\w{1,3}[=:.]"
 )
-"""What regular expressions and shortened scripts are full of."""
-_CODE_EVERY_CHARS: Final = 60
-"""In a long value that was drawn, one of those stands by chance."""
-
+_CODE_EVERY_CHARS: Final = 60  # in a long value that was drawn, one of those stands by chance
 _JUMBLE_CHARS_MIN: Final = 24
-_JUMBLE_TURNS_SHARE: Final = 0.42
-"""So often does a drawn sequence change between lower case, capitals, digits and signs; code does half as often."""
-
+_JUMBLE_TURNS_SHARE: Final = 0.42  # so often a drawn sequence changes between kinds of characters; code half as often
 CREDENTIAL_CHARS_MIN: Final = 20  # behind `Authorization: Bearer`, so many characters of any kind are the credential
 _CHOSEN_CHARS_MAX: Final = 24  # a person may have chosen a `secret` that is no longer
 _MADE_CHARS_MIN: Final = {
@@ -139,7 +116,7 @@ def is_secret(value: str, family: KeywordFamily, bond: Bond, *, is_quoted: bool,
     """Judge one value without spaces; `is_constant` says that an environment variable's name assigns it."""
     if family is KeywordFamily.CODE:
         return False
-    value = _DRESS.sub(lambda sign: "e" * sign.group().startswith("="), value)
+    value = _MARKUP.sub(lambda sign: "e" * sign.group().startswith("="), value)
     if len(value) < (_CHARS_MIN if family is KeywordFamily.PERSONAL else _MADE_CHARS_MIN[family])[bond]:
         return False
     if _is_stand_in(value, is_quoted=is_quoted) or ("@" in value and not is_quoted and _MAIL.fullmatch(value)):
@@ -284,8 +261,7 @@ def is_jumble(value: str) -> bool:
 
 
 def _is_counted(value: str) -> bool:
-    """Tell whether a value is typed along the alphabet and shorter than a key: a full-sized one may be in real use, if
-    it is not one key held down."""
+    """Tell whether a value is typed along the alphabet: one in the size of a key may be real, if none was held down."""
     if (held := _HELD_DOWN.search(value)) and 2 * len(held.group()) > len(value):
         return True
     is_full_size = len(value) >= _FULL_SIZE_CHARS and len(set(value)) >= _FULL_SIZE_DISTINCT
@@ -309,8 +285,7 @@ def _is_made(value: str) -> bool:
 
 
 def _is_name(piece: str) -> bool:
-    """Tell whether a piece is an identifier as programmers write them: few humps, each pronounceable
-    (`UserAPIKeyAuth`)."""
+    """Tell whether a piece is an identifier of programmers: few humps, each pronounceable (`UserAPIKeyAuth`)."""
     humps = _HUMP.findall(piece)
     if sum(map(len, humps)) != len(piece) or 4 * len(humps) > len(piece) + 4:
         return False

@@ -11,10 +11,11 @@ import hmac
 import html
 import json
 import re
+from bisect import bisect
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from typing import Final
 from urllib.parse import quote, quote_plus
 
@@ -28,9 +29,6 @@ from gateway.scrub.view import closed_until, normalised
 # secret gets the same placeholder, so a conversation can still tell two keys apart; nobody can test guesses, and
 # nobody can tell that two chats hold the same secret.
 
-
-_CHATS_KEPT: Final = 1_000  # keys of chats in which somebody speaks now; each message asks for that of its chat often
-
 _ID_CHARS: Final = 6  # a chat of a hundred secrets has two alike once in three thousand times
 _KIND: Final = "[a-z0-9-]{1,20}"
 
@@ -41,8 +39,7 @@ LIKENESS: Final = re.compile(r"\[redacted:[^\[\]\s]{1,40}\]", re.IGNORECASE)
 """What somebody takes for a placeholder, although nobody made it: `[redacted:openai]`."""
 
 WHOLE_TEXT_KIND: Final = "text"
-WHOLE_TEXT: Final = f"[redacted:{WHOLE_TEXT_KIND}#0000]"
-"""Stands for a text that could not be scrubbed."""
+WHOLE_TEXT: Final = f"[redacted:{WHOLE_TEXT_KIND}#0000]"  # stands for a text that could not be scrubbed
 
 
 def kind_of(rule: str) -> str:
@@ -74,7 +71,7 @@ class Placeholders:
 
     def of(self, chat: str) -> Placeholders:
         """Return the placeholders of one chat: equal inside it, for ever, and not comparable with those of another."""
-        return Placeholders(_key_of_chat(self._key, chat))
+        return Placeholders(hmac.digest(self._key, chat.encode(errors="surrogatepass"), "sha256"))
 
     def noting(self, made: dict[str, str]) -> Placeholders:
         """Return the same placeholders, which also put each secret into `made` under its placeholder."""
@@ -89,16 +86,10 @@ class Placeholders:
         return placeholder
 
 
-@lru_cache(maxsize=_CHATS_KEPT)
-def _key_of_chat(key: bytes, chat: str) -> bytes:
-    return hmac.digest(key, chat.encode(errors="surrogatepass"), "sha256")
-
-
 # The forms a known secret may arrive in: as it is, escaped in part or in whole, in hex, in base64.
 #
 # A form is a sequence of symbols, one for each of its characters, each a small pattern: what the view has not decoded
 # already (view.py) may be spelled in several ways. Between any two symbols a line may break.
-
 
 _ENCODED_CHARS_MIN: Final = 8  # what is left of a short value in the middle of base64 must still be unmistakable
 _ALWAYS_DECODED: Final = frozenset("-_.~")
@@ -112,8 +103,7 @@ _BREAKS_MAX: Final = 8
 _PLAIN_SYMBOL_CHARS_MAX: Final = 4
 _SYMBOL_CHARS_MAX: Final = 24
 _HEAD_CHARS: Final = 4
-_PIECE: Final = re.compile(r"(?s:\\+|.)")
-"""One character, or a row of backslashes: how many there were is lost when they are escaped."""
+_PIECE: Final = re.compile(r"(?s:\\+|.)")  # one character, or backslashes, whose number is lost when they are escaped
 
 
 class Form:
@@ -122,8 +112,7 @@ class Form:
     __slots__ = ("_symbols", "_whole", "plain", "reach_chars")
 
     def __init__(self, plain: str, symbols: Iterable[re.Pattern[str]]) -> None:
-        """Make a form of a symbol for each character of `plain`; all together are compiled when their beginning is met
-        for the first time."""
+        """Make a form of a symbol for each character of `plain`; it is compiled when its beginning is met first."""
         self.plain = plain
         self._symbols = tuple(symbols)
         self._whole = _BREAK.pattern.join(symbol.pattern for symbol in self._symbols)
@@ -167,7 +156,7 @@ def forms(value: str) -> Iterator[Form]:
     octets = value.encode(errors="surrogatepass")
     for plain in dict.fromkeys((value, normalised(value))):
         yield Form(plain, map(_symbol, _PIECE.findall(plain)))
-    yield Form(octets.hex(), (_compiled(_either_case(digit)) for digit in octets.hex()))
+    yield Form(octets.hex(), (_compiled(f"[{digit}{digit.upper()}]") for digit in octets.hex()))
     for core in dict.fromkeys(in_base64(octets)):
         yield Form(core, (_compiled(re.escape(char)) for char in core))
 
@@ -203,20 +192,12 @@ def _symbol(char: str) -> re.Pattern[str]:
 def _escaped(char: str) -> Iterable[str]:
     """Return spellings that the view leaves alone, because in general they are no part of a secret."""
     octets = char.encode(errors="surrogatepass")
-    yield "".join("%(?:25){0,3}" + "".join(map(_either_case, f"{octet:02x}")) for octet in octets)
-    code = ord(char)
-    if code < 0x10000:
-        yield r"\\{1,4}u" + "".join(map(_either_case, f"{code:04x}"))
-    else:
-        pair = char.encode("utf-16-be").hex()
-        yield "".join(r"\\{1,4}u" + "".join(map(_either_case, pair[at : at + 4])) for at in (0, 4))
+    yield "".join(f"%(?:25){{0,3}}(?i:{octet:02x})" for octet in octets)
+    code, in_pairs = ord(char), char.encode("utf-16-be", "surrogatepass").hex(" ", 2)
+    yield "".join(rf"\\{{1,4}}u(?i:{unit})" for unit in in_pairs.split())
     if code < 0x100:
-        yield r"\\{1,4}x" + "".join(map(_either_case, f"{code:02x}"))
+        yield rf"\\{{1,4}}x(?i:{code:02x})"
     yield f"&(?:amp;){{0,3}}#(?:0{{0,4}}{code}|[xX]0{{0,4}}{code:x}|[xX]0{{0,4}}{code:X});?"
-
-
-def _either_case(digit: str) -> str:
-    return f"[{digit}{digit.upper()}]" if digit.isalpha() else digit
 
 
 @cache
@@ -242,12 +223,14 @@ def united(spans: Iterable[SecretSpan]) -> list[SecretSpan]:
     return whole
 
 
-def _apart_from_earlier(spans: Iterable[SecretSpan]) -> list[SecretSpan]:
-    """Return the spans in order without those that overlap one before them; of two that begin together the longer."""
+def _without_overlaps(found: Iterable[tuple[int, SecretSpan]]) -> list[SecretSpan]:
+    """Return the spans in order without those that overlap another which goes before: of a value with a lower number;
+    of one value, what begins earlier; of two that begin together the longer."""
     apart: list[SecretSpan] = []
-    for span in sorted(spans, key=lambda span: (span.start, -span.end)):
-        if not apart or span.start >= apart[-1].end:
-            apart.append(span)
+    for _, span in sorted(found, key=lambda each: (each[0], each[1].start, -each[1].end)):
+        at = bisect(apart, span)
+        if (not at or apart[at - 1].end <= span.start) and (at == len(apart) or span.end <= apart[at].start):
+            apart.insert(at, span)
     return apart
 
 
@@ -274,8 +257,8 @@ class KnownValues:
         text in lower case, as long as the text."""
         if self._finder is None:
             return []
-        return _apart_from_earlier(
-            SecretSpan(at, stop, RULE)
+        return _without_overlaps(
+            (0, SecretSpan(at, stop, RULE))
             for which, at, _ in self._finder.find(lowered, start, end)
             for form in self._by_head[self._finder.literals[which]]
             if (stop := form.end_in(text, at, end)) is not None
@@ -304,7 +287,6 @@ class KnownValues:
 # come back, nor of its base64, percent, JSON, HTML or hex form. A program that wants to can still say it in another
 # way (backwards, letter by letter): it is the approval before that stands against this. Pure.
 
-
 _ENCODED: Final = re.compile(r"%[0-9A-F]{2}")
 GRAM_CHARS: Final = 8  # less than that of a secret says little, and stands in many a text by chance
 
@@ -327,8 +309,7 @@ def _replaced(text: str, size: int, grams: Mapping[str, str]) -> str:
     out: list[str] = []
     end, placeholder = 0, ""
     for at in range(len(text) - size + 1):
-        found = grams.get(text[at : at + size])
-        if found is None:
+        if (found := grams.get(text[at : at + size])) is None:
             continue
         if not placeholder or at > end:
             out += (placeholder, text[end:at])
@@ -352,7 +333,6 @@ def _spellings(secret: str) -> set[str]:
 # hashes are, for some hours: in memory, and on the bus, by which the processes of an installation tell each other.
 # Without the key they say nothing.
 
-
 MET_CHARS_MIN: Final = 8
 MET_CHARS_MAX: Final = 256
 _DIGEST_BYTES: Final = 16
@@ -360,17 +340,10 @@ _LENGTH_BYTES: Final = 2
 _HASH_BYTES: Final = _LENGTH_BYTES + _DIGEST_BYTES
 _RUN: Final = re.compile(rf"[!-~]{{{MET_CHARS_MIN},}}")
 _WORTH_MEETING: Final = re.compile(rf"(?!(?:[A-Za-z]+|[0-9]+)\Z)[!-~]{{{MET_CHARS_MIN},{MET_CHARS_MAX}}}")
-_PERCENT: Final = str.maketrans({char: f"%{ord(char):02X}" for char in "\\%`'<>"})
-"""Of what is percent-encoded, the view leaves these as they are."""
-
+_PERCENT: Final = str.maketrans({char: f"%{ord(char):02X}" for char in "\\%`'<>"})  # the view leaves these encoded
 _EDGE: Final = re.compile(r"[^A-Za-z0-9]")
 _RECENT_MAX: Final = 32  # forms that are sought one by one each time; to seek them together costs milliseconds once
 _RUN_CHARS_MAX: Final = 2_048  # of a longer run only the beginning is compared with the hashes
-
-
-def is_worth_meeting(value: str) -> bool:
-    """Tell whether a value is no word that a text may hold by chance, and stands in one unit of the text (view.py)."""
-    return _WORTH_MEETING.fullmatch(value) is not None and not PLACEHOLDER.search(value)
 
 
 def _spelled_again(value: str) -> set[str]:
@@ -384,7 +357,7 @@ class FoundValues:
     __slots__ = ("_by_head", "_finder", "_forms", "_recent", "_values")
 
     def __init__(self) -> None:
-        self._forms: dict[str, str] = {}
+        self._forms: dict[str, tuple[int, str]] = {}  # by form the number of its value, and the rule that found it
         self._values: set[str] = set()
         self._recent: list[str] = []
         self._by_head: dict[str, list[str]] = {}
@@ -392,36 +365,40 @@ class FoundValues:
 
     def add(self, value: str, rule: str) -> FoundValues | None:
         """Remember a value that `rule` found; return what is to be looked for on its account, None if nothing new."""
-        if value in self._values or len(self._values) >= MET_SECRETS_MAX or not is_worth_meeting(value):
+        is_new = value not in self._values and len(self._values) < MET_SECRETS_MAX
+        if not (is_new and _WORTH_MEETING.fullmatch(value)) or PLACEHOLDER.search(value):
             return None
-        self._values.add(value)
         added = FoundValues()
-        added._forms = dict.fromkeys((*_spelled_again(value), *in_base64(value.encode())), rule)
+        added._forms = dict.fromkeys((*_spelled_again(value), *in_base64(value.encode())), (len(self._values), rule))
         added._recent = list(added._forms)
-        self._forms |= added._forms
+        self._values.add(value)
+        for form, of_value in added._forms.items():
+            self._forms.setdefault(form, of_value)
         self._recent += added._recent
         return added
 
     def spans(self, text: str, start: int, end: int) -> list[SecretSpan]:
-        """Return every place of every value in `text[start:end]`, in order, none overlapping another."""
+        """Return every place of every value in `text[start:end]`, in order and apart: what was found first goes before,
+        since it was looked for already in as much of the text as was there."""
         if len(self._recent) > _RECENT_MAX:
             for form in self._recent:
                 self._by_head.setdefault(form[:GRAM_CHARS], []).append(form)
             self._finder, self._recent = finder(self._by_head), []
-        found: list[SecretSpan] = []
+        places: list[tuple[int, str]] = []
         for form in self._recent:
             at = text.find(form, start, end)
             while at >= 0:
-                found.append(SecretSpan(at, at + len(form), self._forms[form]))
+                places.append((at, form))
                 at = text.find(form, at + len(form), end)
         if self._finder is not None:
-            found += (
-                SecretSpan(at, at + len(form), self._forms[form])
+            places += (
+                (at, form)
                 for which, at, _ in self._finder.find(text, start, end)
                 for form in self._by_head[self._finder.literals[which]]
                 if text.startswith(form, at, end)
             )
-        return _apart_from_earlier(found)
+        found = ((at, form, *self._forms[form]) for at, form in places)
+        return _without_overlaps((number, SecretSpan(at, at + len(form), rule)) for at, form, number, rule in found)
 
 
 class MetSecrets:
@@ -434,10 +411,9 @@ class MetSecrets:
 
     def of(self, chat: str) -> MetInChat:
         """Return what was met in one chat, a session key's text."""
-        met = self._chats.get(chat)
-        if met is None:
-            of_chat = MetInChat(hmac.digest(self._key, b"met " + chat.encode(), "sha256"), self._now_s)
-            met = self._chats.setdefault(chat, of_chat)
+        if (met := self._chats.get(chat)) is None:
+            key = hmac.digest(self._key, b"met " + chat.encode(), "sha256")
+            met = self._chats.setdefault(chat, MetInChat(key, self._now_s))
         self._chats.move_to_end(chat)
         while len(self._chats) > MET_SECRETS_CHATS_MAX:
             self._chats.popitem(last=False)
@@ -459,8 +435,7 @@ class MetInChat:
     __slots__ = ("_key", "_met", "_now_s", "is_learned")
 
     def __init__(self, key: bytes, now_s: Callable[[], float]) -> None:
-        self.is_learned = False
-        """Did this process ask what others have found?"""
+        self.is_learned = False  # did this process ask what others have found?
         self._key = key
         self._now_s = now_s
         self._met: OrderedDict[bytes, _Met] = OrderedDict()

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import tomllib
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import islice
@@ -30,7 +30,6 @@ from gateway.scrub.words import Announcement, KeywordFamily, backwards, family_o
 # Seed phrases: twelve to twenty-four words of one list of BIP-39, which nobody says in a row by chance.
 #
 # Those in English are found wherever they stand; those in nine other languages behind an announcement (`lines.toml`).
-
 
 RULE: Final = "seed-phrase"
 WORDS_MIN: Final = 12
@@ -144,15 +143,15 @@ _MARK: Final = re.compile(  # what a quotation, a comment, a difference or a log
     r"|[A-Z][a-z]{2} [ \d]\d [\d:]{8} \S{1,24} \S{1,24}: |[\w-]{1,24} {2,12}\| "
     r"|[\w-]{0,40}[./][\w./-]{1,60}[:-]\d{1,6}[:-]| {0,6}\d{1,5}(?:\t|  |: )"
 )
-_NEXT_STRING: Final = re.compile(r"(?<=\n\",\n)\s{0,12}\"|\\{0,3}\", ?\\{0,3}\"")
-"""What stands between two lines that are strings of a list, one below the other or not."""
-
+_NEXT_STRING: Final = re.compile(r"(?<=\n\",\n)\s{0,12}\"|\\{0,3}\", ?\\{0,3}\"")  # between lines in a list
 _WRAPPED_END: Final = re.compile(r"\\{0,7}[\"'](?=[\]}),;:<]|\s*\Z)|</|<br|\{(?:code|noformat)\}|\]\]>|\[/[a-z]+\]|`")
 """Where the last line ends of a text that stands in quotes or in marks of its own."""
 
 _WRAPPED_ENDS_MAX: Final = 16
+_END_SIGN: Final = re.compile(r"\$(?=[)|]|\Z)")  # inside a set it is a sign like any other
 _QUOTE: Final = re.compile(r"(?:\\\\(?:\{0,\d\}|\?))?\[(?:\"'|'\")\]")
-_IN_ANY_DRESS: Final = r"(?:\\{0,7}[\"']|\"\"|'')"  # a quote: escaped in JSON, doubled in CSV, SQL and YAML
+_ANY_QUOTE: Final = r"(?:\\{0,7}[\"']|\"\"|'')"  # a quote: escaped in JSON, doubled in CSV, SQL and YAML
+_Match = Callable[[str, int, int], re.Match[str] | None]
 _SHAPE: Final = str.maketrans("123456789", "0" * 9)
 _OF_COLUMNS: Final = (KeywordFamily.PERSONAL, KeywordFamily.KEY)
 _CELL: Final = re.compile(r"[(,]|\\?[\"'](?P<value>(?:[^\"'\\]|\\.|''){0,256}?)\\?[\"']|[^(,\"']+")
@@ -200,19 +199,12 @@ def _behind(mark: str, text: str, line: int) -> int:
     return between.end() if between else line
 
 
-def _fits(pattern: re.Pattern[str], text: str, at: int, stop: int, *, is_row: bool = False) -> re.Match[str] | None:
-    """Match a line; one that does not fit to its end, without what ends the text that it is the last line of."""
-    match = pattern.fullmatch if is_row else pattern.match
-    if (found := match(text, at, stop)) or not (is_row or _is_ended(pattern)):
+def _fits(match: _Match, text: str, at: int, stop: int, *, is_ended: bool) -> re.Match[str] | None:
+    """Match a line; one that has to fit to its end and does not, without what ends the text that it is the last of."""
+    if (found := match(text, at, stop)) or not is_ended:
         return found
     ends = islice(_WRAPPED_END.finditer(text, at, stop), _WRAPPED_ENDS_MAX)
     return next(filter(None, (match(text, at, end.start()) for end in ends)), None)
-
-
-@cache
-def _is_ended(pattern: re.Pattern[str]) -> bool:
-    """Tell whether a pattern asks for the end of its line; the sign for it is any other inside a set."""
-    return re.search(r"\$(?=[)|]|\Z)", pattern.pattern) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,10 +223,10 @@ class LineRule:
     gap: int
     chars_max: int
     checks: tuple[Check, ...]
+    is_ended: bool  # does the line's pattern ask for its end?
 
     def may_begin(self, text: str, at: int, shown: str, shown_at: int) -> bool:
-        """Tell whether what the rule wants to stand before its anchor does; up to `shown_at` the text will read as
-        `shown` ends."""
+        """Tell whether what the rule wants before its anchor is there; until `shown_at` the text is as `shown` ends."""
         if self.before is None:
             return True
         if shown_at > max(0, at - _LOOK_BACK_CHARS):
@@ -266,15 +258,11 @@ class RuledLines(State):
     POSITIONS = ("due_at", "interrupted", "read_until")
 
     rule: LineRule
-    due_at: int | None = None
-    """Where the next line begins that may belong to the rule; None: nowhere."""
-    read_until: int | None = None
-    """Up to where all secrets of a line were taken: no other anchor of the rule adds any."""
-    interrupted: State | None = None
-    """What was open at the end of the line above, and goes on if this line is none of the rule's."""
+    due_at: int | None = None  # where the next line begins that may belong to the rule; None: nowhere
+    read_until: int | None = None  # up to where all secrets of a line were taken: no other anchor of the rule adds any
+    interrupted: State | None = None  # what was open above, and goes on if this line is none of the rule's
     _columns: Mapping[int, KeywordFamily] = field(default_factory=dict)
-    _parts: list[SecretSpan] = field(default_factory=list)
-    """What the rule tells of the line that was read: secrets, and placeholders of such."""
+    _parts: list[SecretSpan] = field(default_factory=list)  # secrets of the line that was read, and placeholders
     _is_below: bool = False
     _is_under_head: bool = False
     _mark: str = ""
@@ -291,8 +279,7 @@ class RuledLines(State):
 
     def step(self, text: str, at: int, end: int, *, is_last: bool) -> StepResult:
         """See `State.step`. `at` is the anchor at first, then the beginning of a line."""
-        stop = self._stop(text, at, end, is_last=is_last)
-        if stop is None:
+        if (stop := self._stop(text, at, end, is_last=is_last)) is None:
             return StepResult(at, waits=True)
         self.due_at = None
         is_row = self._is_below
@@ -308,7 +295,7 @@ class RuledLines(State):
         rule = self.rule
         if not self._is_below:
             self._is_below = True
-            found = _fits(rule.line, text, at, stop)
+            found = _fits(rule.line.match, text, at, stop, is_ended=rule.is_ended)
             self._mark = _mark_of(text, at)[1] if found and rule.row else ""
             if found and rule.each:
                 self.read_until = min(found.end(), at + rule.chars_max // 2)
@@ -326,7 +313,8 @@ class RuledLines(State):
         if rule.head is not None and rule.head.fullmatch(text, at, stop):
             self._is_under_head = True
             return True
-        found = _fits(rule.row, text, at, stop, is_row=True) if self._is_under_head or rule.head is None else None
+        is_asked = self._is_under_head or rule.head is None
+        found = _fits(rule.row.fullmatch, text, at, stop, is_ended=True) if is_asked else None
         self._parts = self._secrets(found, stop)
         self._misses = 0 if self._parts else self._misses + 1
         self._is_under_head = found is not None
@@ -363,8 +351,9 @@ def _cells(found: re.Match[str]) -> Iterator[tuple[int, tuple[int, int]]]:
 def may_open(rule: LineRule, text: str, at: int, end: int, *, is_last: bool) -> bool:
     """Tell whether a line with an anchor of the rule at `at` may be one of the rule's. It is none if it is whole in
     `text[:end]` and does not fit, or if the anchor is the kind that a placeholder names."""
-    line_end = _line_end(text, at, end, rule.chars_max, rule.until, is_last=is_last) if rule.each is None else None
-    return not (line_end is not None and _fits(rule.line, text, at, line_end) is None) and not in_placeholder(text, at)
+    stop = _line_end(text, at, end, rule.chars_max, rule.until, is_last=is_last) if rule.each is None else None
+    is_open = stop is None or _fits(rule.line.match, text, at, stop, is_ended=rule.is_ended) is not None
+    return is_open and not in_placeholder(text, at)
 
 
 def open_anchor(text: str, start: int, border: int) -> int:
@@ -404,17 +393,19 @@ def _rule(rule_id: str, row: Mapping[str, Any], parts: Mapping[str, str]) -> Lin
     def pattern(name: str) -> Any:
         if name not in row:
             return None
-        in_any_dress = _QUOTE.sub(lambda quote: _IN_ANY_DRESS, expanded(row[name], parts))
-        return re.compile(in_any_dress + (r"\Z" if name == "before" else ""))
+        written_out = _QUOTE.sub(lambda quote: _ANY_QUOTE, expanded(row[name], parts))
+        return re.compile(written_out + (r"\Z" if name == "before" else ""))
 
+    patterns = {name: pattern(name) for name in ("before", "line", "until", "each", "head", "row")}
     return LineRule(
         id=rule_id,
         anchors=tuple(row["anchors"]),
-        reach=min(_LOOK_BACK_CHARS, _parser.parse(pattern("before").pattern).getwidth()[1]) if "before" in row else 0,
-        **{name: pattern(name) for name in ("before", "line", "until", "each", "head", "row")},
+        reach=min(_LOOK_BACK_CHARS, _parser.parse(patterns["before"].pattern).getwidth()[1]) if "before" in row else 0,
+        **patterns,
         gap=row.get("gap", 1),
         chars_max=row.get("chars_max", _LINE_CHARS_MAX),
         checks=tuple(_CHECKS[name] for name in row.get("checks", ())),
+        is_ended=_END_SIGN.search(patterns["line"].pattern) is not None,
     )
 
 
@@ -438,13 +429,10 @@ def _line_end(
 #
 # Nothing but the rows tells that it is a table, so its header waits for the first of them.
 
-
 _HEAD_CHARS_MAX: Final = 160
 _COLUMN_NAME_CHARS_MAX: Final = 32  # the head of a column is a name of a few words
 _HEAD: Final = re.compile(rf"[^\W\d_](?:[^\W\d]|[ _/-](?! )){{0,{_COLUMN_NAME_CHARS_MAX - 1}}}")
-_FIRST_HEAD: Final = re.compile(rf"{_HEAD.pattern}\Z")
-"""Of the first column, behind whatever stands on its line before it."""
-
+_FIRST_HEAD: Final = re.compile(rf"{_HEAD.pattern}\Z")  # of the first column, behind what stands before it on its line
 _AT_EDGE: Final = re.compile(r"[\\\"'`*]{0,6}[ \t]{0,40}(?:(?:<br/?>)?\r?\n|[|,;\t]|(?<= ) )")
 _MAY_END_CELL: Final = re.compile(r"(?=[ \t\r|,;\\\"'`*<])[\\\"'`*]{0,6}+ ?+(?:<br|[\s|,;\"'`*]|\Z)")
 """What may become an edge when more of the text is there."""
@@ -465,10 +453,8 @@ class TableColumn(State):
 
     POSITIONS = ("due_at", "interrupted")
 
-    _word: Announcement
-    """It ends where the machine is until the header is read, whatever its own positions say by then."""
-    due_at: int | None = None
-    """Where the next row begins; the machine reads what a row holds beside its secrets."""
+    _word: Announcement  # it ends where the machine is until the header is read, whatever its own positions say by then
+    due_at: int | None = None  # where the next row begins; the machine reads what a row holds beside its secrets
     interrupted: State | None = None
     _between: re.Pattern[str] | None = None
     _mark: str = ""
@@ -479,8 +465,7 @@ class TableColumn(State):
     def step(self, text: str, at: int, end: int, *, is_last: bool) -> StepResult:
         """See `State.step`. Without a header it is any announced value."""
         if self._between is None:
-            below = self._below_header(text, at, end, is_last=is_last)
-            if below is None:
+            if (below := self._below_header(text, at, end, is_last=is_last)) is None:
                 return StepResult(at, waits=True)
             if below < 0:
                 return StepResult(at, becomes=AnnouncedValue(self._word._replace(end=at)))
@@ -491,8 +476,7 @@ class TableColumn(State):
     def _below_header(self, text: str, at: int, end: int, *, is_last: bool) -> int | None:
         """Return where the first row begins; negative if there is no table; None if that cannot be told yet."""
         limit = min(end, at + _HEAD_CHARS_MAX)
-        edge = _AT_EDGE.match(text, at, limit)
-        if edge is None:
+        if _AT_EDGE.match(text, at, limit) is None:
             is_open = not is_last and end - at < _HEAD_CHARS_MAX and not text[at:end].strip(_AROUND_CELL + "<br/>")
             return None if is_open else -1
         rest = _HEAD_REST.match(text, at, limit)
@@ -557,8 +541,7 @@ class TableColumn(State):
 
     def _read_row(self, text: str, at: int, end: int, *, is_last: bool) -> StepResult:
         assert self._between is not None, "the header was read"
-        row_end = _line_end(text, at, end, _LINE_CHARS_MAX, is_last=is_last)
-        if row_end is None:
+        if (row_end := _line_end(text, at, end, _LINE_CHARS_MAX, is_last=is_last)) is None:
             return StepResult(at, waits=True)
         self.due_at = None
         is_rule = _RULE_LINE.match(text, _behind(self._mark, text, at), row_end) is not None and row_end > at

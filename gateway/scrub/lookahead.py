@@ -81,7 +81,6 @@ def anchor_finder() -> AnchorFinder:
 # Such a place is told by one bounded pattern, so that neither the word nor what follows it is looked at more closely.
 # This decides nothing: the walk of announced.py would come to the same end, a few dozen steps later.
 
-
 _MADE: Final = frozenset({KeywordFamily.KEY, KeywordFamily.VAGUE, KeywordFamily.SCHEME})
 _VALUED: Final = _MADE | {KeywordFamily.PERSONAL, KeywordFamily.CODE}
 """These announce one value, by announced.py; the others open something of their own (openings.py)."""
@@ -183,9 +182,7 @@ def _valued() -> frozenset[str]:
     return frozenset(word for word, (family, _) in words.announcing.items() if family in _VALUED) - set(words.together)
 
 
-_TOKEN_CHARS_MIN: Final = 12
-"""No token of any rule is shorter, so shorter runs (nearly all words) are not even looked at."""
-
+_TOKEN_CHARS_MIN: Final = 12  # no token of any rule is shorter: shorter runs, nearly all words, are not looked at
 _BEFORE_RUN: Final = re.compile(r"(?s:.*)(?<![!-~])")
 _RUN: Final = re.compile(r"[!-~]+")
 _ARMOUR: Final = re.compile(BEGIN)
@@ -222,8 +219,7 @@ class Opening(NamedTuple):
     """Where in the text something begins that a state is to read."""
 
     at: int
-    rank: int
-    """Of two that begin together the lower one is read."""
+    rank: int  # of two that begin together the lower one is read
     what: LineRule | Candidate | int | None
     """A number: where a word ends that may announce something. None: a block of lines, which may be a key.
 
@@ -240,8 +236,7 @@ class Lookahead(NamedTuple):
 
     spans: list[SecretSpan]
     openings: list[Opening]
-    lines: list[Opening]
-    """The openings that are lines of a rule: these may interrupt what is open."""
+    lines: list[Opening]  # the openings that are lines of a rule: these may interrupt what is open
 
     def take(self) -> Opening:
         """Take the next opening."""
@@ -273,9 +268,9 @@ class Lookahead(NamedTuple):
             near.append(self.spans.pop())
         return near
 
-    def moved(self, by: int) -> None:
-        """Shift all secrets: the text lost `by` characters at its front."""
-        self.spans[:] = [SecretSpan(span.start - by, span.end - by, span.rule) for span in self.spans]
+    def moved(self, by: int) -> Lookahead:
+        """Return the secrets ahead in a text that lost `by` characters at its front."""
+        return self._replace(spans=[span.moved(by) for span in self.spans])
 
     def pass_by(self, at: int) -> None:
         """Drop what begins before `at`."""
@@ -362,8 +357,7 @@ class LookaheadScanner:
         ahead.add(self._tokens(run.group() if run else "", at, sites, _LEFTOVERS_MAX))
 
     def first_suspect(self, text: str, lowered: str, start: int, end: int) -> int:
-        """Return the position in `text[start:end]` of the first thing that a secret may begin with; `end` if there is
-        none."""
+        """Return where in `text[start:end]` the first thing stands that a secret may begin with; else `end`."""
         anchors, places, _, lines = self._finder.anchors_in(text, lowered, start, end)
         return min((at for at, _ in (*anchors[:1], *places[:1], *lines[:1])), default=end)
 

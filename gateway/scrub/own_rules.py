@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gateway.contracts.errors import ConfigError
 from gateway.scrub.known import placeholder_in, united
-from gateway.scrub.rules import ALPHABETS, CHECKS, SURROGATE, Check, SecretSpan, expanded, finder, trie_pattern
+from gateway.scrub.rules import ALPHABETS, CHECKS, SURROGATE, Check, Movable, SecretSpan, expanded, finder, trie_pattern
 from gateway.scrub.view import closed_until, normalised, unit_end
 
 if TYPE_CHECKING:
@@ -35,12 +35,8 @@ OWN: Final = "own"
 """The kind of all that these rules find. Their names stay out of placeholders: they may hold words such as `key`."""
 
 WINDOW_CHARS: Final = 1_024  # so much of a line is read from a rule's word on, and a stream is held at most so long
-STEP_CHARS: Final = 512
-"""In a longer line the next window begins so much later: of a match of up to so many characters nothing is missed."""
-
-LOOK_BACK_CHARS: Final = 96
-"""What stands so far before the word may be part of a match, and is none of the secret: a stream gave it away."""
-
+STEP_CHARS: Final = 512  # so much later the next window of a longer line begins: no match that is shorter is missed
+LOOK_BACK_CHARS: Final = 96  # so far before the word a match may begin, but no secret: a stream gave it away
 RULES_FILE_BYTES_MAX: Final = 2 * 1024 * 1024  # the largest public collection has 100 kB
 RULES_MAX: Final = 2_000
 KEYLESS_RULES_MAX: Final = 50  # a rule without a word reads every line, some 10 microseconds each
@@ -141,26 +137,18 @@ class OwnRules:
         return (rule for rule in self.rules if not rule.keywords or not words.isdisjoint(rule.keywords))
 
 
-class OwnRuleReader:
+class OwnRuleReader(Movable):
     """Reads a growing text for one machine, a window at a time; keeps the secrets until they are cut."""
 
     __slots__ = ("_opens_at", "_read_until", "_sought_until", "_words", "rules", "spans")
+    POSITIONS = ("_opens_at", "_read_until", "_sought_until", "_words", "spans")
 
     def __init__(self, rules: OwnRules) -> None:
-        self.spans: list[SecretSpan] = []
-        """What was found, in order, none overlapping another."""
+        self.spans: list[SecretSpan] = []  # what was found, in order, none overlapping another
         self.rules = rules
         self._words: deque[int] = deque()
         self._sought_until = self._read_until = 0
         self._opens_at: int | None = None
-
-    def moved(self, by: int) -> None:
-        """Shift all positions: the text lost `by` characters at its front."""
-        self._words = deque(at - by for at in self._words)
-        self._sought_until -= by
-        self._read_until -= by
-        self._opens_at = None if self._opens_at is None else self._opens_at - by
-        self.spans = [span._replace(start=span.start - by, end=span.end - by) for span in self.spans]
 
     def pass_by(self, at: int) -> None:
         """Drop what ends before `at`."""
@@ -310,8 +298,7 @@ def read_rules(path: Path) -> RulesFile:
     return _sorted_out(rows)
 
 
-_Row = tuple[str, int, Callable[[], OwnRule]]
-"""The name of a rule, its line, and what makes it."""
+_Row = tuple[str, int, Callable[[], OwnRule]]  # the name of a rule, its line, and what makes it
 
 
 def _sorted_out(rows: Iterable[_Row]) -> RulesFile:
@@ -335,8 +322,7 @@ def _sorted_out(rows: Iterable[_Row]) -> RulesFile:
 
 
 def _compiled(expression: object) -> Any:
-    """Compile an expression. Raises `ValueError` with RE2's reason: look-around, back-references, possessive
-    quantifiers, too many repetitions."""
+    """Compile an expression. Raises `ValueError` with RE2's reason: look-around, back-references, many repetitions."""
     import re2  # noqa: PLC0415 - start-up: most have no such file
 
     if not isinstance(expression, str) or not expression:
@@ -390,10 +376,9 @@ def _gitleaks_rows(text: str, tables: Mapping[str, Any]) -> Iterator[_Row]:
 def _gitleaks_rule(fields: Mapping[str, Any], name: str, line: int, everywhere: Mapping[str, Any]) -> OwnRule:
     if "id" not in fields:
         raise ValueError("it has no id")
-    if "regex" not in fields and "path" in fields:
-        raise _Refused("it looks at names of files only")
     if "path" in fields:
-        raise _Refused("it is for files with certain names only")
+        reason = "it is for files with certain names only" if "regex" in fields else "it looks at names of files only"
+        raise _Refused(reason)
     if "required" in fields:
         raise _Refused("it needs other rules near it")
     if strange := fields.keys() - _GITLEAKS_FIELDS:
@@ -491,8 +476,7 @@ def _drawn(example: str) -> str:
 
 
 def _lines_of(text: str, header: str, count: int) -> Sequence[int]:
-    """Return the lines of so many tables with such a header, of which none is looked for in texts over several lines;
-    zeros if there are not so many."""
+    """Return the lines of so many tables with such a header, outside of long texts; zeros if there are not so many."""
     plain = _LONG_TEXT.sub(lambda found: "\n" * found[0].count("\n"), text)
     found = [number for number, line in enumerate(plain.splitlines(), 1) if re.match(header, line.lstrip())]
     return found if len(found) == count else [0] * count

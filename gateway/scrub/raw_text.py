@@ -67,16 +67,14 @@ def key_starts(lines: Iterable[str]) -> Iterator[int]:
 # Which files are text, and how their bytes are read: UTF-8 and what looks like it byte by byte, UTF-16 and UTF-32
 # with a mark, UTF-16 without one. Pure.
 
-
 _BINARY: Final = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 _UNPRINTABLE: Final = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
-_MARKED: Final = (
+_MARKED: Final = (  # the longer marks first: the one of UTF-16 begins that of UTF-32
     (codecs.BOM_UTF32_LE, "utf-32-le"),
     (codecs.BOM_UTF32_BE, "utf-32-be"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-"""The longer marks first: the one of UTF-16 begins that of UTF-32."""
 _LOOKED_AT: Final = 4_096  # bytes at the beginning: what a text is written in is plain by then
 _PLAIN_SHARE: Final = 0.4  # of UTF-16 that is mostly Latin, half of all bytes are zero, and always the same half
 
@@ -114,8 +112,7 @@ def wide_encoding(content: bytes) -> str | None:
 
 def _in_wide_letters(content: bytes) -> tuple[str, str] | None:
     """Decode content in wide letters; None for content that only begins like it."""
-    encoding = wide_encoding(content)
-    if encoding is None:
+    if (encoding := wide_encoding(content)) is None:
         return None
     try:
         text = content.decode(encoding)

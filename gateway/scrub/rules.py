@@ -16,12 +16,13 @@ import operator
 import re
 import sys
 import tomllib
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple, Self
 
 # One pass over a text for hundreds of literals at once, on whichever engine is installed.
 #
@@ -29,19 +30,15 @@ from typing import Any, Final, NamedTuple
 # musl) and, where it is absent, a regular expression of the standard library that branches once per character.
 # Whoever asks cannot tell them apart but by the clock; `trivet doctor` says which one is at work.
 
-
 with contextlib.suppress(ImportError):
     import ahocorasick_rs
 
-Hit = tuple[int, int, int]
-"""Which of the literals stands there, where it begins and where it ends."""
-
+Hit = tuple[int, int, int]  # which of the literals stands there, where it begins and where it ends
 _PLAIN_WORD: Final = re.compile(r"[^\w\s]{0,2}+(?:[^\W\d_]++(?:['.][^\W\d_]++)?|\d{1,2}+)?[^\w\s]{0,3}")
 """No more than two digits: what is remembered outlives the text it stood in, and a password with digits must not."""
 _WORDS_KEPT: Final = 8_192
 
-SURROGATE: Final = re.compile("[\ud800-\udfff]")
-"""A half of a character, which Python's text may hold and UTF-8 may not."""
+SURROGATE: Final = re.compile("[\ud800-\udfff]")  # half a character, which Python's text may hold and UTF-8 may not
 
 
 class TrieFinder:
@@ -167,15 +164,12 @@ _escaped: Final = cache(re.escape)
 # it. No checksum is ever required where a typing error would still leak most of the key; the exceptions are the kinds
 # that have no other mark (`base58check`).
 
-
 Check = Callable[[str], bool]
 
 _PERIOD_MAX: Final = 16
 _STAND_IN_WORDS: Final = ("example", "sample", "placeholder", "changeme", "redacted", "replace", "insert")
 _STAND_IN_SIGNS: Final = ("...", "***", "####", "xxxx", "XXXX")
-_MASKS: Final = "####"
-"""What goes on so was hidden before it came here."""
-
+_MASKS: Final = "####"  # what goes on so was hidden before it came here
 _YOURS: Final = re.compile("(?:your|YOUR|Your)(?=[-_ A-Z])")
 _COUNTED: Final = ("123456789", "abcdefgh", "ABCDEFGH")
 _WORDLIKE: Final = re.compile(
@@ -223,8 +217,7 @@ def is_counted(text: str) -> bool:
 
 
 def is_wordy(text: str) -> bool:
-    """Tell whether a text is words, identifiers or versions: pieces between `-_./` that each read as a word, a name or
-    a small number."""
+    """Tell whether a text is words, identifiers or versions: pieces between `-_./`, each a word or a small number."""
     return all(_WORDLIKE.fullmatch(piece) or _is_name(piece) for piece in _SEPARATOR.split(text))
 
 
@@ -376,8 +369,7 @@ _ASKS_FOR_THE_END: Final = re.compile(r"\\[ZbB]|\$(?=[)|]|\Z)|\(\?P=|\(\?<?![^)]
 _ENDS_BEFORE: Final = re.compile(r"\(\?!\[[^\]^][^\]]*\]\)")
 """What may follow a token is asked of its run: where a secret of ours begins, the run of a token has ended."""
 
-Site = tuple[int, str]
-"""Where an anchor stands, and the longest of those that stand there."""
+Site = tuple[int, str]  # where an anchor stands, and the longest of those that stand there
 
 
 class SecretSpan(NamedTuple):
@@ -386,6 +378,35 @@ class SecretSpan(NamedTuple):
     start: int
     end: int
     rule: str
+
+    def moved(self, by: int) -> SecretSpan:
+        """Return the same secret in a text that lost `by` characters at its front."""
+        return SecretSpan(self.start - by, self.end - by, self.rule)
+
+
+class Movable:
+    """What has positions in a text that is still arriving."""
+
+    __slots__ = ()
+
+    POSITIONS: ClassVar[tuple[str, ...]] = ()
+    """The attributes that are positions, something with positions, lists of these, or None."""
+
+    def moved(self, by: int) -> Self:
+        """Shift all positions: the text lost `by` characters at its front."""
+        for name in self.POSITIONS:
+            setattr(self, name, _moved(getattr(self, name), by))
+        return self
+
+
+def _moved(position: Any, by: int) -> Any:
+    match position:
+        case int():
+            return position - by
+        case list() | deque():
+            return type(position)(_moved(each, by) for each in position)
+        case _:
+            return position and position.moved(by)
 
 
 class Left(NamedTuple):
@@ -415,12 +436,9 @@ class SecretRule:
     """One kind of secret that can be told by its own looks. See the head of `rules.toml` for the fields."""
 
     id: str
-    anchors: tuple[str, ...]
-    """The longest first."""
-    body: str
-    """The pattern of anchor and body."""
-    chars: str
-    """What the body is made of, if it is one alphabet."""
+    anchors: tuple[str, ...]  # the longest first
+    body: str  # the pattern of anchor and body
+    chars: str  # what the body is made of, if it is one alphabet
     more: str
     left: Left | None
     is_glued: bool
@@ -428,20 +446,17 @@ class SecretRule:
     proofs: tuple[Check, ...]
     checksum_chars: int
     nominal: int
-    is_ended: bool = False
-    """Does the body ask what follows it?"""
+    is_ended: bool = False  # does the body ask what follows it?
 
     def match(self, run: str, anchor_at: int, floor: int, *, is_behind: bool = False) -> SecretSpan | None:
         """Return the secret of this rule whose anchor is at `anchor_at` of a run, not before `floor`, where another
         one has ended if `is_behind`."""
-        found = _compiled(self.body).match(run, anchor_at)
-        if found is None:
+        if (found := _compiled(self.body).match(run, anchor_at)) is None:
             return None
         is_part = "secret" in found.re.groupindex
         start, stop = found.span("secret") if is_part else found.span()
         if self.left is not None:
-            before = self.left.start(run, anchor_at, floor, is_behind=is_behind)
-            if before is None:
+            if (before := self.left.start(run, anchor_at, floor, is_behind=is_behind)) is None:
                 return None
             start = before
         whole = run[start:stop]
@@ -473,8 +488,7 @@ class SecretRule:
         return 0 < self.nominal <= len(token) - self._anchor_chars(token)
 
     def in_any_case(self) -> SecretRule | None:
-        """Return the rule for the same tokens in capitals, or with the two cases exchanged; None if its anchors would
-        be mistaken for words then."""
+        """Return the rule for these tokens in any case; None if its anchors would be mistaken for words then."""
         chars_min = _LOOSE_CHARS_MIN if self.is_glued else _LOOSE_WORD_CHARS_MIN
         anchors = tuple(anchor.lower() for anchor in self.anchors if len(anchor) >= chars_min and not anchor.isalnum())
         if self.left is not None or not anchors or "(?P<secret>" in self.body:
@@ -493,31 +507,31 @@ class SecretRule:
         return next((len(anchor) for anchor in self.anchors if token.startswith(anchor)), 0)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RuleBook:
     """All rules, and where each may begin."""
 
     rules: tuple[SecretRule, ...]
-    by_anchor: Mapping[str, tuple[SecretRule, ...]]
-    """By anchor the rules that begin with it or with its own beginning, the most particular first."""
-    in_any_case: Mapping[str, tuple[SecretRule, ...]]
-    """By the lower case of an anchor, the rules for tokens whose letters have lost their case."""
-    spellings: Mapping[str, tuple[str, ...]]
-    """By their lower case, all anchors."""
-    documented: re.Pattern[str]
-    """What vendors print in their manuals in place of a key."""
+    by_anchor: Mapping[str, tuple[SecretRule, ...]]  # the rules of it and its beginnings, the most particular first
+    in_any_case: Mapping[str, tuple[SecretRule, ...]]  # by lower case, those for tokens that lost their case
+    spellings: Mapping[str, tuple[str, ...]]  # by their lower case, all anchors
+    documented: re.Pattern[str]  # what vendors print in their manuals in place of a key
 
     def sites(self, run: str) -> list[Site]:
         """Return the places of anchors in a run, with the longest anchor at each place."""
         found: list[Site] = []
-        anchors = _anchors()
-        for which, at, stop in anchors.find(run.lower()):
-            literal, lowered = run[at:stop], anchors.literals[which]
+        for which, at, stop in self._finder.find(run.lower()):
+            literal, lowered = run[at:stop], self._finder.literals[which]
             if literal in self.spellings[lowered] or lowered in self.in_any_case:
                 if found and found[-1][0] == at:
                     found.pop()
                 found.append((at, literal))
         return found
+
+    @cached_property
+    def _finder(self) -> Finder:
+        """Return what finds every anchor in lower-case text. Most texts have no run that asks for it."""
+        return finder(self.spellings)
 
     def may_begin(self, text: str, at: int, literal: str, end: int) -> bool:
         """Tell whether the body of a rule follows an anchor of `text[:end]`."""
@@ -545,8 +559,7 @@ def _glued(anchor: str) -> tuple[SecretRule, ...]:
 
 @cache
 def _gate(anchor: str) -> re.Pattern[str] | None:
-    """Return what one of the rules of an anchor must match where the run of a token may go on; None if one of them asks
-    where the run ends."""
+    """Return what a rule of the anchor must match where the run may go on; None if one asks where the run ends."""
     bodies = dict.fromkeys(rule.body.replace("(?P<secret>", "(?:") for rule in rule_book().by_anchor[anchor])
     if any(map(_ASKS_FOR_THE_END.search, bodies)):
         return None
@@ -584,12 +597,6 @@ def _by_anchor(rules: Iterable[SecretRule]) -> dict[str, tuple[SecretRule, ...]]
         for anchor in rule.anchors:
             found[anchor] = found.get(anchor, ()) + alone
     return found
-
-
-@cache
-def _anchors() -> Finder:
-    """Return what finds every anchor of every rule in lower-case text. Most texts have no run that asks for it."""
-    return finder(rule_book().spellings)
 
 
 def _rule(rule_id: str, row: Mapping[str, Any]) -> SecretRule:

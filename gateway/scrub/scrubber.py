@@ -34,7 +34,7 @@ from gateway.scrub.lookahead import Lookahead, LookaheadScanner
 from gateway.scrub.openings import CommandLine, ReadAhead, opened_by
 from gateway.scrub.own_rules import OWN, OwnRuleReader, OwnRules
 from gateway.scrub.raw_text import decoded
-from gateway.scrub.rules import SecretSpan
+from gateway.scrub.rules import Movable, SecretSpan
 from gateway.scrub.states import Candidate, KeyBlock, State, StepResult, ValueBeforeKeyword
 from gateway.scrub.view import CONTEXT_CHARS, RUN_CHARS_MAX, View, closed_until, is_cjk
 from gateway.scrub.words import Announcement, announcement, is_announcing, swallowed, vocabulary
@@ -46,22 +46,13 @@ from gateway.scrub.wrapped import WrappedTokens
 # takes back what it gave away. Scrubbing a whole text is feeding it in one piece, so the two agree for every
 # way of cutting a text, by construction and not by luck.
 
-
 NAMED: Final = "named"  # rules of this kind know where a secret begins, and not by its form where it ends
 _REST_OF_SECRET: Final = re.compile(r"[A-Za-z0-9+/=_.~-]+", re.ASCII)
 _CUT_ZONE_CHARS: Final = 512  # a run that is too long is cut before anything that may begin a secret in its last part
-_BUDGET_CHARS: Final = 500_000
-"""The budget is given once and for so many characters again: a file of nothing but secrets takes half of that."""
-
-_UNCLOCKED_CHARS_MAX: Final = 8_192
-"""So little text takes some milliseconds at worst, and asking for the time would be a tenth of what most texts take."""
-
+_BUDGET_CHARS: Final = 500_000  # for so many the budget is given again: a file of nothing but secrets takes half of it
+_UNCLOCKED_CHARS_MAX: Final = 8_192  # so few take milliseconds, and to ask for the time is a tenth of most texts' cost
 _SIGMA: Final = "\u03a3"
-
 _FORGET_CHARS: Final = 4096  # a stream drops what it gave away in pieces of this size: rarely enough to be free
-
-
-_OF_LINES: Final = (RuledLines, TableColumn)
 _UNINTERRUPTED: Final = (KeyBlock, RuledLines)
 
 
@@ -89,8 +80,12 @@ def _rule_in(terms: Terms, encoded: str) -> str | None:
     return machine.findings[0].rule if machine.findings else None
 
 
-class Machine:
+class Machine(Movable):
     """Feed it a text in any pieces; what comes out, joined, is the scrubbed text."""
+
+    POSITIONS = (
+        "_at", "_closed", "_seen", "_limit", "_shown_at", "_cuts_off_at", "_ahead", "_wrapped", "_own", "_state", "_due"
+    )  # fmt: skip
 
     def __init__(self, terms: Terms, *, is_inner: bool = False) -> None:
         self.findings: list[Finding] = []
@@ -156,8 +151,7 @@ class Machine:
         return self._closed
 
     def _before_open_value(self, text: str, border: int, *, is_full: bool) -> int:
-        """Return the beginning of the unit in which something begins that may go on after `border`: a token, a known
-        value, words that belong together."""
+        """Return where the unit begins in which a token, a value or a phrase begins that may go on after `border`."""
         end, begun = border, self._settle(text, border, is_last=False)
         run = ListedRun()
         while True:
@@ -196,8 +190,7 @@ class Machine:
         return border
 
     def _lower(self) -> str:
-        """Return the view in lower case. Only what is new is converted, unless a sigma is there, whose form depends on
-        what follows it."""
+        """Return the view in lower case; converts what is new, or all if a sigma is there: what follows shapes it."""
         text, done = self._view.text, len(self._lowered)
         if done != len(text):
             self._lowered = text.lower() if _SIGMA in text else self._lowered + text[done:].lower()
@@ -211,15 +204,7 @@ class Machine:
         self._lowered = self._lower()[before:]
         self._view.forget(before, self._given_raw)
         self._forgotten_raw = self._given_raw
-        for name in ("_at", "_closed", "_seen", "_limit", "_cuts_off_at", "_shown_at"):
-            setattr(self, name, getattr(self, name) - before)
-        if self._ahead is not None:
-            self._ahead.moved(before)
-        self._wrapped.moved(before)
-        if self._own is not None:
-            self._own.moved(before)
-        for state in filter(None, (self._state, self._due)):
-            state.moved(before)
+        self.moved(before)
 
     # --- reading
 
@@ -362,7 +347,7 @@ class Machine:
     def _close(self, state: State) -> None:
         """Go on without a state, with the one that it interrupted, or with the lines that are due below it."""
         self._state = None
-        if isinstance(state, _OF_LINES):
+        if isinstance(state, RuledLines | TableColumn):
             self._state, state.interrupted = state.interrupted, None
             self._due = state if state.due_at is not None else self._due
             if isinstance(state, RuledLines) and state.read_until is not None:
@@ -469,7 +454,7 @@ class Scrubber:
 
     def for_chat(self, chat: str) -> Scrubber:
         """Return this scrubber with the placeholders of one chat (a session key's text), where it meets again what
-        it found before. One HMAC at first, then none: rules and known values are shared."""
+        it found before. It costs one HMAC: rules and known values are shared."""
         return self._with(
             placeholders=self._terms.placeholders.of(chat),
             met=self.met_by_chat.of(chat),
@@ -528,8 +513,7 @@ class StreamScrubber:
     time budget is that of one piece, and memory does not grow with the text."""
 
     def __init__(self, scrubber: Scrubber | None = None) -> None:
-        self.removed: Counter[str] = Counter()
-        """How many secrets of each kind were removed since the stream was made."""
+        self.removed: Counter[str] = Counter()  # how many secrets of each kind were removed since the stream was made
         self.has_failed = False
         """Is the rest of this text withheld? A placeholder for the whole was given in its place."""
         self._machine: Machine | None = None
@@ -588,7 +572,6 @@ def _default() -> Scrubber:
 # The value alone has no looks to be told by. So the end that a message leaves open is kept for a moment by whoever
 # receives messages, and the next message is read after it.
 
-
 ENDING_CHARS_MAX: Final = 120  # how much of a message's end is kept: as far as an announcing word reaches
 _CARRIED_WORDS_MAX: Final = 4  # words after an announcing one that say what the value is for
 _SIGN: Final = re.compile(r"[:=：＝→][\s\"'`“«(]*\Z|[-–—]\Z")
@@ -627,8 +610,7 @@ def scrub_after(scrubber: Scrubber, ending: str, text: str) -> Scrubbed:
 
 
 def announces(text: str) -> bool:
-    """Tell whether the end of `text` announces a value ("my password is"), and nothing else ("the password is
-    wrong")."""
+    """Tell whether the end of `text` announces a value ("my password is"), and no more ("the password is wrong")."""
     end = text.rstrip()
     if _SIGN.search(end) or vocabulary().says_cjk.search(end):
         return True
@@ -647,7 +629,6 @@ def announces(text: str) -> bool:
 
 
 # Text files without their secrets, a piece at a time, so that nobody else has to wait.
-
 
 _PIECE_CHARS: Final = 65_536  # scrubbed at a time: some ten milliseconds, then others have their turn
 

@@ -6,11 +6,11 @@ import re
 import string
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
-from typing import ClassVar, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from gateway.scrub.judge import Bond, is_secret
 from gateway.scrub.known import PLACEHOLDER, placeholder_in
-from gateway.scrub.rules import PRINTABLE, SecretSpan, is_placeholder, made
+from gateway.scrub.rules import PRINTABLE, Movable, SecretSpan, is_placeholder, made
 from gateway.scrub.view import is_cjk, unit_end
 from gateway.scrub.words import KeywordFamily, announces_more, family_at_end, family_of, holds_announcing, vocabulary
 
@@ -31,13 +31,10 @@ class StepResult(NamedTuple):
     found: Sequence[SecretSpan] = ()
 
 
-class State:
+class State(Movable):
     """Something open that spans several units: an announced value, a key block, a list of cookies."""
 
     __slots__ = ()
-
-    POSITIONS: ClassVar[tuple[str, ...]] = ()
-    """The attributes that are positions in the text, states that have some, or None."""
 
     def step(self, text: str, at: int, end: int, *, is_last: bool) -> StepResult:
         """Read on in `text[at:end]`, which consists of closed units; `is_last` says that nothing follows.
@@ -45,21 +42,11 @@ class State:
         The outcome may depend on the text alone, never on where `end` happens to be."""
         raise NotImplementedError
 
-    def moved(self, by: int) -> None:
-        """Shift all positions: the text lost `by` characters at its front."""
-        for name in self.POSITIONS:
-            position = getattr(self, name)
-            if isinstance(position, State):
-                position.moved(by)
-            elif position is not None:
-                setattr(self, name, position - by)
-
 
 # Private keys in armour: `-----BEGIN … PRIVATE KEY-----`, swallowed to their END.
 #
 # Public keys and certificates are left alone, and so is talk about the armour: a block counts as a key only if
 # something like key material follows its first line.
-
 
 BEGIN: Final = "-----BEGIN"
 BLOCK_CHARS_MAX: Final = 20_000  # the largest block: a 16,384 bit RSA key with its headers takes 13 kB
@@ -101,8 +88,7 @@ class KeyBlock(State):
     def step(self, text: str, at: int, end: int, *, is_last: bool) -> StepResult:
         """See `State.step`. `at` stays at the beginning of the block until there is a verdict."""
         if self._read_until is None:
-            body = self._body_from(text, at, end, is_last=is_last)
-            if body is None:
+            if (body := self._body_from(text, at, end, is_last=is_last)) is None:
                 return StepResult(at, waits=True)
             if body < 0:
                 return StepResult(at + len(BEGIN), is_over=True)
@@ -111,8 +97,7 @@ class KeyBlock(State):
 
     def _body_from(self, text: str, at: int, end: int, *, is_last: bool) -> int | None:
         """Return where the key material begins; negative if this is no key; None if that cannot be told yet."""
-        header = _HEADER.match(text, at, end)
-        if header is None:
+        if (header := _HEADER.match(text, at, end)) is None:
             is_decided = is_last or end - at >= _HEADER_CHARS_MAX + 16 or "\n" in text[at:end]
             return -1 if is_decided else None
         gap = _GAP.match(text, header.end(), end)
@@ -145,7 +130,6 @@ class KeyBlock(State):
 #
 # What was given away cannot be taken back, so a value that looks made waits here for the few words that decide.
 # Nearly always the very next word does.
-
 
 _REACH_CHARS: Final = 40  # how far behind the value its announcing word may begin
 _CODE_REACH_CHARS: Final = 24  # what a code is for is said so near behind it (`is the code for the door`)
@@ -281,8 +265,7 @@ class ValueBeforeKeyword(State):
             if text[pos].isspace() or text[pos] in _BESIDE:
                 pos += 1
                 continue
-            word = _NEXT_WORD.match(text, pos, end)
-            if word is None:
+            if (word := _NEXT_WORD.match(text, pos, end)) is None:
                 unit = unit_end(text, pos, min(end, pos + _RUN_CHARS_MAX))
                 if is_cjk(text[pos]):
                     said = words.announcing_cjk.search(text, pos, unit)
@@ -367,24 +350,22 @@ class ValueBeforeKeyword(State):
         value = text[self._start : self._end]
         if family is None or bond is None or family is KeywordFamily.COOKIE:  # that announces what follows it
             return StepResult(at, is_over=True)
-        is_personal = family is KeywordFamily.PERSONAL
-        if (is_personal and "/" in value) or not is_secret(
-            value, family, bond if is_personal else Bond.ADJACENT, is_quoted=False
-        ):
+        if family is not KeywordFamily.PERSONAL:
+            bond = Bond.ADJACENT
+        elif "/" in value:
+            return StepResult(at, is_over=True)
+        if not is_secret(value, family, bond, is_quoted=False):
             return StepResult(at, is_over=True)
         return StepResult(self._end, is_over=True, cut=SecretSpan(self._start, self._end, family.rule))
 
 
 # `Cookie: a=…; b=…`: every value up to the end of the line, the attributes excepted.
 
-
 _PAIR: Final = re.compile(r"(?P<name>[A-Za-z0-9_.$-]{1,64})=(?P<value>[!#-&(-:<-\[\]-~]{1,4096})", re.ASCII)
 _BETWEEN: Final = re.compile(r"[ \t;:\"'=]+|(?:HttpOnly|Secure|Partitioned)(?=;|\Z)", re.IGNORECASE)
 _ATTRIBUTES: Final = frozenset(["path", "domain", "expires", "max-age", "samesite", "priority", "version"])
 _PREFERENCES: Final = frozenset(["lang", "locale", "theme", "tz", "timezone", "currency"])
-_ASSIGNS_INSIDE: Final = frozenset("=:")
-"""What no value that stays holds: something else is glued to it (`lang=enX-Api-Key: …`)."""
-
+_ASSIGNS_INSIDE: Final = frozenset("=:")  # no value that stays holds them: something is glued (`lang=enX-Api-Key: …`)
 _BEHIND_PAIR: Final = ("", ";", "\n", "\r", "\\", '"', "'", "`")
 _COOKIE_CHARS_MIN: Final = 8
 _BETWEEN_CHARS_MAX: Final = 32
@@ -408,8 +389,7 @@ class CookieLine(State):
             if between := _BETWEEN.match(text, at, unit_end(text, at, min(end, at + _BETWEEN_CHARS_MAX))):
                 at = between.end()
                 continue
-            pair = _PAIR.match(text, at, end)
-            if pair is None:
+            if (pair := _PAIR.match(text, at, end)) is None:
                 return StepResult(at, is_over=True)
             at, value = pair.end(), pair["value"]
             is_attribute = pair["name"].lower() in _ATTRIBUTES | _PREFERENCES
@@ -429,7 +409,6 @@ class CookieLine(State):
 #
 # Many vendors hand out plain random letters and digits. Near their name, behind a sign, on the same line, such a
 # value is a secret unless the line speaks of an id, a hash or a version.
-
 
 _VENDOR_REACH_CHARS: Final = 48  # how far behind the name a value may begin
 _UNIT_CHARS_MAX: Final = 512
@@ -466,8 +445,7 @@ class NearVendor(State):
             if self._is_fresh and _HOST.match(text, at, unit):
                 return StepResult(at, is_over=True)
             self._is_fresh = False
-            step = self._read(text, at, unit)
-            if step is not None:
+            if (step := self._read(text, at, unit)) is not None:
                 return step
             at = unit
         return StepResult(at)

@@ -17,9 +17,7 @@ from gateway.scrub.known import PLACEHOLDER, VALUE_CHARS_MIN, WHOLE_TEXT
 from gateway.scrub.known import RULE as KNOWN
 from gateway.scrub.own_rules import own_rules
 
-SECRET_CHARS_MAX: Final = 4096
-"""A private key of 4,096 bits takes 3,300; what is longer is a file, and no tool takes it as a header."""
-
+SECRET_CHARS_MAX: Final = 4096  # a private key of 4,096 bits takes 3,300; what is longer is a file, and no header
 _KEY_BYTES: Final = 32
 _NONCE_BYTES: Final = 12
 _PURPOSE: Final = b"trivet vault 1"

@@ -23,7 +23,6 @@ from typing import Final, NamedTuple
 # Two kinds of spelling stay as they are: what would end a value that it is a part of (an escaped quote, an encoded `@`
 # in the password of an address), and what no token is made of.
 
-
 LOOK_BACK_CHARS: Final = 512  # how much of the raw text before it may decide what a spelling means
 _LOOK_AHEAD_CHARS: Final = 48  # no spelling is longer
 _NEAR_INVISIBLE: Final = (
@@ -34,9 +33,7 @@ _FAR_INVISIBLE: Final = "\U000e0000-\U000e0fff"
 _INVISIBLE: Final = _NEAR_INVISIBLE + _FAR_INVISIBLE
 """Control, joining, direction and variation marks, soft hyphens, fillers, tags."""
 
-_SENTENCE_MARKS: Final = "\uff0c\uff1b\uff01\uff1f\uff08\uff09"
-"""Full-width marks that end a clause in Chinese; they stay themselves, so that they still end one."""
-
+_SENTENCE_MARKS: Final = "\uff0c\uff1b\uff01\uff1f\uff08\uff09"  # they end a clause in Chinese, and so they stay
 _COMPATIBLE: Final = (
     range(0xA1, 0x250), range(0x2B0, 0x300), range(0x37A, 0x3F6), range(0x1D2C, 0x1DC0), range(0x1E00, 0x2000),
     range(0x2010, 0x3000), range(0xFB00, 0xFFF0), range(0x1D400, 0x1D800), range(0x1F100, 0x1F200),
@@ -45,16 +42,12 @@ _COMPATIBLE: Final = (
 """Where Unicode keeps other forms of ASCII characters: full-width, mathematical, circled, raised, small."""
 
 
-def _folds() -> dict[int, str]:
-    folds = {0x130: "I", 0x2010: "-", 0x2011: "-", 0x2212: "-"}  # these hyphens have no ASCII form of their own
-    for code in (code for block in _COMPATIBLE for code in block):
-        form = unicodedata.normalize("NFKC", chr(code))
-        if len(form) == 1 and "!" <= form <= "~" and chr(code) not in _SENTENCE_MARKS:
-            folds[code] = form
-    return folds
-
-
-_FOLDS: Final = _folds()
+_FOLDS: Final = {0x130: "I", 0x2010: "-", 0x2011: "-", 0x2212: "-"} | {  # these hyphens have no ASCII form of their own
+    code: form
+    for code in (code for block in _COMPATIBLE for code in block)
+    for form in [unicodedata.normalize("NFKC", chr(code))]
+    if len(form) == 1 and "!" <= form <= "~" and chr(code) not in _SENTENCE_MARKS
+}
 _NEAR_FOLDED: Final = re.escape("".join(chr(code) for code in _FOLDS if code < 0x10000))
 _FAR_FOLDED: Final = "\U0001d400-\U0001d7ff\U0001f100-\U0001f1ff\U0001fbf0-\U0001fbf9"
 
@@ -95,9 +88,7 @@ _UNFINISHED: Final = re.compile(
 )
 
 _AUTHORITY: Final = re.compile(r"://[^\s/?#\"'<>@]*")
-_DELIMITERS: Final = frozenset("@/:?#[]{}<>$|^")
-"""Encoded because they would end the part of an address they stand in."""
-
+_DELIMITERS: Final = frozenset("@/:?#[]{}<>$|^")  # encoded because they would end a part of an address
 _LITERAL: Final = frozenset("\\%`'<>")  # percent-encoded, these stay: a value that holds one goes on behind it
 _NAME_CHARS: Final = 16
 _SENTENCE_FIELD: Final = re.compile(
@@ -120,8 +111,7 @@ class Spelling(NamedTuple):
 
 
 def is_plain(text: str) -> bool:
-    """Tell whether every character stands for itself. A search in C, so that ordinary text costs next to nothing
-    more."""
+    """Tell whether every character stands for itself. A search in C, so that ordinary text costs next to nothing."""
     if text.isascii():
         return len(text.encode().translate(None, _ASCII_ODD)) == len(text)  # faster than a search for a set
     if _NEAR_ODD.search(text):
@@ -212,8 +202,7 @@ def _percent(raw: str, found: re.Match[str], char: str) -> str | None:
 
 
 def _is_in_authority(raw: str, at: int) -> bool:
-    """Tell whether a place lies between `://` and the end of user, password and host: there an encoded delimiter is
-    none."""
+    """Tell whether a place is in user, password or host of an address, where an encoded delimiter is none."""
     begin = raw.rfind("://", max(0, at - LOOK_BACK_CHARS), at)
     return begin >= 0 and _AUTHORITY.match(raw, begin, at).end() == at  # type: ignore[union-attr]
 
@@ -341,7 +330,6 @@ def normalised(text: str) -> str:
 # it is closed, that is when the first character of the next one has been seen; so the outcome cannot depend on how
 # the text arrived.
 
-
 RUN_CHARS_MAX: Final = 16 * 1024
 """A longer unit is cut here, in a stream and in a whole text alike: nothing may wait for ever.
 
@@ -349,8 +337,7 @@ The cut is counted in characters, and a placeholder has not as many as its secre
 scrub may remove more than the first. Counting anew from each secret would mean to read every unit twice."""
 
 CONTEXT_CHARS: Final = 128  # how far a rule may look back: a stream keeps this much of what it already gave away
-_CJK: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u2fff\u3040-\ud7ff"
-"""Thai, Lao, Burmese, Khmer, Chinese, Japanese, Korean."""
+_CJK: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u2fff\u3040-\ud7ff"  # Thai, Lao, Burmese, Khmer, CJK
 _IS_CJK: Final = re.compile(f"[{_CJK}]").match
 _HARD: Final = (
     r"\s\u00ab\u00bb\u2013-\u2015\u2018-\u201f\u2026\u3000-\u303f\uff01\uff08\uff09\uff0c\uff1b\uff1f\uff5f-\uff65"
@@ -404,7 +391,6 @@ def stretches(octets: bytes, start: int, flat: bytes, least: int) -> list[tuple[
 # Most runs that look like base64 are not encoded text but digests, identifiers and pictures, so a few bytes at either
 # end are decoded first, at each of the alignments a run can have; only text is decoded in full.
 
-
 ENCODED_CHARS_MIN: Final = 24
 _HEX_CHARS_MIN: Final = 32
 _PROBE_CHARS: Final = 32
@@ -415,9 +401,7 @@ _HEX: Final = re.compile(f"(?<![0-9A-Fa-f])[0-9A-Fa-f]{{{_HEX_CHARS_MIN},}}")
 _ENCODED_END: Final = re.compile(f"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{{{ENCODED_CHARS_MIN},}}={{0,2}}\\Z")
 ENCODED: Final = flattening("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_=")
 _FROM_URL: Final = str.maketrans("-_", "+/")
-_TEXT_BYTES: Final = bytes([0, 9, 10, 13, *range(32, 127)])
-"""ASCII text; the zeros are those of UTF-16, which PowerShell encodes."""
-
+_TEXT_BYTES: Final = bytes([0, 9, 10, 13, *range(32, 127)])  # the zeros are of UTF-16, which PowerShell encodes
 _FOREIGN_SHARE_MAX: Final = 0.9
 
 
@@ -434,15 +418,13 @@ def encoded_texts(run: str) -> Iterator[Encoded]:
     in_hex = [(found, text) for found in _HEX.finditer(run) if (text := _from_hex(found.group())) is not None]
     yield from (Encoded(*found.span(), text) for found, text in in_hex)
     for found in _BASE64.finditer(run) if not in_hex else ():
-        text = _from_base64(found.group().rstrip("="))
-        if text is not None:
+        if (text := _from_base64(found.group().rstrip("="))) is not None:
             yield Encoded(found.start(), found.end(), text)
 
 
 def decoded_end(run: str) -> Encoded | None:
     """Decode the text that the end of a run encodes."""
-    found = _ENCODED_END.search(run)
-    if found is None:
+    if (found := _ENCODED_END.search(run)) is None:
         return None
     chars = found.group().rstrip("=")
     text = _from_hex(chars) if _HEX.fullmatch(chars) else None

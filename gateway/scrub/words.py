@@ -26,9 +26,7 @@ _MENTIONED: Final = re.compile(
 )
 """A placeholder's kind, a reference (`${DB_PASSWORD}`), the address of a secret, a closing tag: no announcement."""
 
-_PLACEHOLDER_END: Final = "0]"
-"""What is read before a word that ends a secret: the end of the placeholder that will be there."""
-
+_PLACEHOLDER_END: Final = "0]"  # what is read before a word that ends a secret: its placeholder will stand there
 _ANOTHER: Final = re.compile(
     r"(?:[ =:]|(?P<below>[=:]\n)|[=:](?P<quote>[\"'`])(?!(?P=quote))[\"'`]?)(?P<word>[^\W\d_]{2,24})"
     r"(?(quote)[=:]?(?P=quote)|(?(below)[=:]\s|(?=[ =:])))"
@@ -65,28 +63,17 @@ _TOKENS: Final = frozenset(["token", "tokens"])
 class KeywordFamily(StrEnum):
     """What an announcing word makes us expect."""
 
-    PERSONAL = "personal"
-    """Chosen by a person: may be short and simple."""
-    KEY = "key"
-    """Made by a machine: looks random."""
-    VAGUE = "vague"
-    """A word with many other meanings (`key`): the value itself must leave no doubt."""
-    CODE = "code"
-    """A number that is sent to somebody or typed at a door, if the sentence says so; else nothing."""
-    SCHEME = "scheme"
-    """`Bearer`, `Basic`: the next word is the credential."""
-    LOCKED = "locked"
-    """What a password opens (`that's the router's`): announces what stands before it and can be nothing else."""
-    COOKIE = "cookie"
-    """A list of named values, up to the end of the line."""
-    LOGIN = "login"
-    """A name and a password follow."""
-    COMMAND = "command"
-    """A program: one of its options is followed by a password."""
-    VENDOR = "vendor"
-    """The name of a vendor, beside which a random value is a secret."""
-    PHRASE = "phrase"
-    """Announces only together with the word behind it."""
+    PERSONAL = "personal"  # chosen by a person: may be short and simple
+    KEY = "key"  # made by a machine: looks random
+    VAGUE = "vague"  # a word with many other meanings (`key`): the value itself must leave no doubt
+    CODE = "code"  # a number that is sent to somebody or typed at a door, if the sentence says so; else nothing
+    SCHEME = "scheme"  # `Bearer`, `Basic`: the next word is the credential
+    LOCKED = "locked"  # what a password opens (`that's the router's`): announces what stands before it
+    COOKIE = "cookie"  # a list of named values, up to the end of the line
+    LOGIN = "login"  # a name and a password follow
+    COMMAND = "command"  # a program: one of its options is followed by a password
+    VENDOR = "vendor"  # the name of a vendor, beside which a random value is a secret
+    PHRASE = "phrase"  # announces only together with the word behind it
 
     @property
     def rule(self) -> str:
@@ -95,12 +82,9 @@ class KeywordFamily(StrEnum):
 
 
 _OF_VALUES: Final = frozenset([KeywordFamily.PERSONAL, KeywordFamily.KEY, KeywordFamily.VAGUE])
-_QUALIFIED: Final = frozenset([KeywordFamily.VAGUE, KeywordFamily.CODE])
-"""What stands before them in the sentence may say that they announce a password."""
-
+_QUALIFIED: Final = frozenset([KeywordFamily.VAGUE, KeywordFamily.CODE])  # what stands before may make them passwords
 _OF_HEADERS: Final = frozenset([KeywordFamily.KEY, KeywordFamily.SCHEME])
-_BY_THEMSELVES: Final = _OF_VALUES | {KeywordFamily.SCHEME, KeywordFamily.COOKIE}
-"""These announce by themselves; the others only with what follows them."""
+_BY_THEMSELVES: Final = _OF_VALUES | {KeywordFamily.SCHEME, KeywordFamily.COOKIE}  # the others: with what follows
 
 
 class KeywordForm(Enum):
@@ -117,21 +101,14 @@ class Announcement(NamedTuple):
 
     start: int
     end: int
-    word: str
-    """As `words.toml` has it."""
+    word: str  # as `words.toml` has it
     family: KeywordFamily
-    needs_sign: bool = False
-    """An ordinary word as well: the next word is a value only after a sign or an "is"."""
-    is_spaced: bool = True
-    """Does its script put spaces between words, so that a value cannot simply follow?"""
-    is_pair: bool = False
-    """`login/password`: what follows is `bob/…`."""
-    is_constant: bool = False
-    """Part of a name in capitals: an environment variable."""
-    is_header: bool = False
-    """Names the scheme of an `Authorization` header."""
-    before: str = ""
-    """What stands before it, in lower case. Few callers ask what it says, so only these pay for the search."""
+    needs_sign: bool = False  # an ordinary word as well: the next word is a value only after a sign or an "is"
+    is_spaced: bool = True  # does its script put spaces between words, so that a value cannot simply follow?
+    is_pair: bool = False  # `login/password`: what follows is `bob/…`
+    is_constant: bool = False  # part of a name in capitals: an environment variable
+    is_header: bool = False  # names the scheme of an `Authorization` header
+    before: str = ""  # what stands before it, in lower case: few ask what it says, so only these pay for the search
     may_be_asked: bool = False
 
     @property
@@ -172,10 +149,8 @@ class Vocabulary:
         self.stand_ins, self.things = listed["stand_ins"], listed["things"]
         begins, whole = ("|".join(tables["no_secret"][name].values()) for name in ("begins", "whole"))
         self.no_secret = re.compile(rf"{begins}|(?:{whole})\Z")
-        self.together = _together(tables["together"])
-        """The first word of a phrase, and what each possible second word makes of it."""
-        self.options = _options(tables["commands"])
-        """A program, and the options it takes a password with."""
+        self.together = _together(tables["together"])  # by the first word of a phrase, what each second makes of it
+        self.options = _options(tables["commands"])  # a program, and the options it takes a password with
         self.announcing = _announcing(self, tables["announcing"])
         self.announcing_cjk = re.compile(trie_pattern(word for word in self.announcing if is_cjk(word[0])))
         self.endings = frozenset(word[-_SWALLOWED_CHARS_MIN:] for word in self.announcing)
@@ -229,11 +204,13 @@ def _announcing(
     words: Vocabulary, families: Mapping[str, Mapping[str, str]]
 ) -> Mapping[str, tuple[KeywordFamily, KeywordForm]]:
     """Return all words that announce, and how. What the list of a family says of a word goes before all else."""
-    announcing = dict.fromkeys(words.locked, (KeywordFamily.LOCKED, KeywordForm.WHOLE))
-    announcing |= dict.fromkeys(words.vendors, (KeywordFamily.VENDOR, KeywordForm.WHOLE))
-    announcing |= dict.fromkeys(words.together, (KeywordFamily.PHRASE, KeywordForm.WHOLE))
-    announcing |= dict.fromkeys(words.options, (KeywordFamily.COMMAND, KeywordForm.WHOLE))
-    return announcing | {
+    general = {
+        KeywordFamily.LOCKED: words.locked,
+        KeywordFamily.VENDOR: words.vendors,
+        KeywordFamily.PHRASE: words.together,
+        KeywordFamily.COMMAND: words.options,
+    }
+    return {word: (family, KeywordForm.WHOLE) for family, listed in general.items() for word in listed} | {
         word: (KeywordFamily(family), KeywordForm(form))
         for family, forms in families.items()
         for form, listed in forms.items()
@@ -365,8 +342,7 @@ def _glued_word() -> re.Pattern[str]:
 
 
 def _is_encoded(text: str, begins: int, at: int, stop: int) -> bool:
-    """Tell whether this is the middle of a certificate, a digest, a picture or a code, where any word may stand by
-    chance."""
+    """Tell whether this is inside a certificate, a digest, a picture or a code, where any word may stand by chance."""
     before = text[begins:at]
     if before[-1:] not in _BASE64 and text[stop : stop + 1] not in _BASE64:
         return False
@@ -421,8 +397,7 @@ def family_at_end(word: str) -> KeywordFamily | None:
 
 
 def family_of_name(name: str) -> KeywordFamily | None:
-    """Return what a column or a field of this name holds, if anything: its last word tells (`user_password`, `API
-    key`)."""
+    """Return what a column or a field of this name holds, if anything: its last word tells (`user_password`)."""
     words = re.findall(r"[^\W_]+", name.lower())
     family = family_of(words[-1]) if words else None
     if family is KeywordFamily.VAGUE and vocabulary().certain_before.match(" ".join(words[:-1])[::-1]):

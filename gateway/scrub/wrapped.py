@@ -11,16 +11,13 @@ from functools import cache
 from itertools import accumulate, pairwise
 from typing import Final, NamedTuple
 
-from gateway.scrub.rules import SecretRule, SecretSpan, is_wordy, rule_book
+from gateway.scrub.rules import Movable, SecretRule, SecretSpan, is_wordy, rule_book
 from gateway.scrub.view import ENCODED_CHARS_MIN, decoded_end
 
 # How a token begins: what may still become one when more of the text arrives.
 
-
 _AT_PLACE: Final = re.compile(r"(?<![A-Za-z0-9])")
-_SPOKEN: Final = re.compile(r"[a-z]*[aeiouy][a-z]*|[A-Z]?[a-z]")
-"""A word, not the beginning of an anchor such as `ghp_`."""
-
+_SPOKEN: Final = re.compile(r"[a-z]*[aeiouy][a-z]*|[A-Z]?[a-z]")  # a word, not the beginning of an anchor (`ghp_`)
 _PARTIAL_ANCHOR_CHARS_MIN: Final = 3
 
 
@@ -89,15 +86,12 @@ def _anchor_chars_max() -> int:
 # ghp_x1…            ghp_x1…\           ghp_x1…=           "ghp_x1…" +
 #     …y2                …y2            > …y2                   "…y2"
 
-
 _PIECE_CHARS_MAX: Final = 2048
 _JOINED_CHARS_MAX: Final = 6144  # a longer token than this is not put together; it was found in part already
 _PIECES_MAX: Final = 64
 _PIECES_DECODED: Final = 3  # so many lines show whether what they encode ends in the middle of a secret
 _NEAR_CHARS: Final = 96
-_RANDOM_CHARS_MIN: Final = 4
-"""A piece without any mark of its own may be the left part of a token whose mark comes later."""
-
+_RANDOM_CHARS_MIN: Final = 4  # without a mark it may be the left part of a token whose mark comes later
 _UNMARKED_CHARS_MAX: Final = 120  # without a mark, no more than this waits for one (and in any case the next line does)
 _UNMATCHED_CHARS_MAX: Final = 384  # so many characters behind a mark that are no token will not become one
 _BODY_LINE_CHARS: Final = range(56, 101)
@@ -107,9 +101,7 @@ _RUN: Final = r"A-Za-z0-9_+/=.:~\-"
 _BEFORE: Final = r"\\{0,3}[\"'`]?[ \t]{0,4}(?:[=+&\\]{1,2}[ \t]{0,4})?"
 _LINE: Final = r"(?:\r\n?|[\n\x0b\x0c\x85\u2028\u2029]|(?:\\{1,4}r)?\\{1,4}n|<br ?/?>)"
 _LINE_SIGNS: Final = ("\n", "\\", "<", "\r", "\x0b", "\x0c", "\x85", "\u2028", "\u2029")
-_LINE_SIGN: Final = re.compile(f"[{re.escape(''.join(_LINE_SIGNS))}]")
-"""What every line end begins with: to be searched for, which is many times faster."""
-
+_LINE_SIGN: Final = re.compile(f"[{re.escape(''.join(_LINE_SIGNS))}]")  # what line ends begin with: fast to find
 _AFTER: Final = rf"(?=(?!\d{{4}}-\d\d-\d\d[T\s]|- )[{_RUN} \t>|#*\"'`\\]|\Z)"
 _LINE_END: Final = re.compile(rf"(?<=[{_RUN}\"'`\\ \t]){_LINE}{_AFTER}")
 """Where the next line may go on with this one: a blank line, most signs, a log's date and the dash of a list do not."""
@@ -120,8 +112,7 @@ _MAY_END: Final = re.compile(rf"{_LINE_SIGN.pattern}(?:(?<!\n)|(?<=[{_RUN}\"'`\\
 _RUN_CHAR: Final = re.compile(f"[{_RUN}]")
 _GAP: Final = re.compile(rf"{_BEFORE}{_LINE}[ \t>|#*/+\"'`\\]{{0,64}}")
 _GAP_BEGUN: Final = re.compile(rf"{_BEFORE}\Z")
-_MAY_GO_ON: Final = re.compile(rf"{_BEFORE}(?:\Z|{_LINE_SIGN.pattern})")
-"""Behind a head that a space follows: the line may end here yet."""
+_MAY_GO_ON: Final = re.compile(rf"{_BEFORE}(?:\Z|{_LINE_SIGN.pattern})")  # behind a space the line may end yet
 
 _PIECE: Final = re.compile(f"[{_RUN}]{{1,{_PIECE_CHARS_MAX + 1}}}")
 _HEAD: Final = re.compile(rf"(?P<run>[{_RUN}]+){_BEFORE}\Z")
@@ -139,10 +130,8 @@ class Head(NamedTuple):
 
     start: int
     end: int
-    is_marked: bool
-    """An anchor says so."""
-    is_encoded: bool = False
-    """It says so in base64 or hex."""
+    is_marked: bool  # an anchor says so
+    is_encoded: bool = False  # it says so in base64 or hex
 
 
 class Chain(NamedTuple):
@@ -163,8 +152,7 @@ class Chain(NamedTuple):
 
 def head_before(text: str, start: int, at: int) -> Head | None:
     """Return the piece that ends at `at`, up to quotes and signs of continuation, if it may go on behind it."""
-    found = _head(text, start, at)
-    if found is None:
+    if (found := _head(text, start, at)) is None:
         return None
     begin, end = found.span("run")
     run = text[begin:end]
@@ -189,8 +177,7 @@ def head_before(text: str, start: int, at: int) -> Head | None:
 
 
 def _is_in_body(text: str, begin: int, end: int) -> bool:
-    """Tell whether this line and the one above are equally long lines of base64, as in certificates and pictures: no
-    token is broken like that."""
+    """Tell whether this line and the one above are equally long lines of base64: no token is broken like that."""
     above = begin - 1 - (end - begin)
     is_line = (
         end - begin in _BODY_LINE_CHARS
@@ -205,8 +192,7 @@ def _head(text: str, start: int, at: int) -> re.Match[str] | None:
     """Match the whole run that ends at `at`, with what stands behind it."""
     for chars in (_NEAR_CHARS, _PIECE_CHARS_MAX):
         near = max(start, at - chars)
-        backwards = _BACKWARDS.match(text[near:at][::-1])
-        if backwards is None:
+        if (backwards := _BACKWARDS.match(text[near:at][::-1])) is None:
             return None
         begin = at - backwards.end()
         if begin > near or near == start:
@@ -220,8 +206,7 @@ def chain_from(text: str, head: Head, border: int, *, is_last: bool) -> Chain | 
     starts, pieces = [head.start], [text[head.start : head.end]]
     stop, chars = head.end, head.end - head.start
     while len(pieces) < _PIECES_MAX and (head.is_marked or len(pieces) == 1 or chars <= _UNMARKED_CHARS_MAX):
-        gap = gaps.match(text, stop, border)
-        if gap is None:
+        if (gap := gaps.match(text, stop, border)) is None:
             if not is_last and _GAP_BEGUN.match(text, stop, border):
                 return None
             break
@@ -263,23 +248,19 @@ _TIME: Final = re.compile(r"\d{4}-\d\d-\d\d(?:T\d\d|\Z)|(?:(?:19|20)\d{6}|1\d{9}
 """A date, an hour of a day, seconds or milliseconds since 1970: with one of these the lines of logs begin."""
 
 
-class WrappedTokens:
+class WrappedTokens(Movable):
     """Reads the line ends of a growing text, each once; keeps the tokens that go on behind one.
 
     `secret_in` names the rule that finds a secret in what is encoded over lines; None leaves encodings alone."""
 
     __slots__ = ("_read_until", "_rules", "_secret_in", "spans")
+    POSITIONS = ("_read_until", "spans")
 
     def __init__(self, secret_in: Callable[[str], str | None] | None) -> None:
         self._rules = rule_book()
         self._secret_in = secret_in
         self._read_until = 0
         self.spans: list[SecretSpan] = []
-
-    def moved(self, by: int) -> None:
-        """Shift all positions: the text lost `by` characters at its front."""
-        self._read_until -= by
-        self.spans = [SecretSpan(span.start - by, span.end - by, span.rule) for span in self.spans]
 
     def pass_by(self, at: int) -> None:
         """Drop the tokens that begin before `at`."""
@@ -293,15 +274,12 @@ class WrappedTokens:
             at = max(at, border)
         while at < border and (sign := _MAY_END.search(text, at, border)):
             at = sign.end()
-            line_end = _LINE_END.match(text, sign.start(), border)
-            if line_end is None:
+            if (line_end := _LINE_END.match(text, sign.start(), border)) is None:
                 continue
             at = line_end.end()
-            head = head_before(text, start, line_end.start())
-            if head is None:
+            if (head := head_before(text, start, line_end.start())) is None:
                 continue
-            chain = chain_from(text, head, border, is_last=is_last)
-            if chain is None:
+            if (chain := chain_from(text, head, border, is_last=is_last)) is None:
                 self._read_until = line_end.start()
                 return head.start
             self.spans += self._encoded(chain) if head.is_encoded else self._across(chain)
@@ -345,8 +323,7 @@ class WrappedTokens:
             if site < at:
                 continue
             for rule in self._rules.beginning_with(joined, site, literal):
-                span = rule.match(joined, site, at)
-                if span is None:
+                if (span := rule.match(joined, site, at)) is None:
                     continue
                 at = span.end
                 end = _accepted_end(rule, joined, site, span, breaks)

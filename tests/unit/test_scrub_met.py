@@ -57,6 +57,14 @@ def test_a_token_is_gone_in_base64_as_well() -> None:
     assert encoded[12:40] not in Scrubber().scrub(f"{token}\n{encoded}")
 
 
+def test_a_value_that_begins_as_another_is_met_in_a_stream_as_in_the_whole_text() -> None:
+    text = (
+        "password: kestrel77Brook\npassword: kestrel77Brook;x9\ntoday kestrel77Brook;x9 opened, kestrel77Brook did not"
+    )
+    stream = Scrubber(placeholder_key=b"met").stream()
+    assert "".join(map(stream.feed, text)) + stream.flush() == Scrubber(placeholder_key=b"met").scrub(text)
+
+
 def test_what_is_glued_to_a_value_that_is_met_again_is_looked_at_anew() -> None:
     token = draw("npm_<base62:36>", seed=2)
     scrubber = Scrubber()

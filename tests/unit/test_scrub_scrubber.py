@@ -167,6 +167,13 @@ class TestFailingClosed:
         slow = Scrubber(budget_s=2.0, spent_s=lambda: next(ticks) * 3.0)
         assert slow.scrub(f"hello {TOKEN} {'and so on ' * 1_000}") == WHOLE_TEXT
 
+    def test_a_list_that_is_longer_than_a_stream_looks_back_is_read_to_its_end(self) -> None:
+        values = [draw("<base62:14>", seed=number) for number in range(400)]
+        text = f"passwords = {json.dumps(values)}"
+        stream = scrubber().stream()
+        clean = "".join(stream.feed(text[at : at + 64]) for at in range(0, len(text), 64)) + stream.flush()
+        assert clean == scrubber().scrub(text)
+
     def test_a_stream_can_begin_a_new_text_after_flush(self) -> None:
         stream = StreamScrubber(Scrubber())
         assert stream.feed("one ") + stream.flush() == "one "
