@@ -116,8 +116,6 @@ def without_talk(text: str, lowered: str, places: list[Place], end: int, *, is_l
     for at, stop in reversed(places):
         word = lowered[at:stop]
         is_valued = word in valued
-        if not is_valued and announcing[word][0] is KeywordFamily.LOCKED:
-            continue
         is_talk, begins = False, stop if is_valued else None
         if word in together:
             family, behind, read = _phrase(text, stop, word)
@@ -332,8 +330,9 @@ class LookaheadScanner:
         if places or not is_last:
             values_before = candidates(text, lowered, start, end, places, is_last=is_last)
             openings += [Opening(each.start, 2, each) for each in values_before]
-        if places:
-            openings += [Opening(at, 3, stop) for at, stop in without_talk(text, lowered, places, end, is_last=is_last)]
+        announcing = vocabulary().announcing if places else {}
+        if spoken := [each for each in places if announcing[lowered[slice(*each)]][0] is not KeywordFamily.LOCKED]:
+            openings += [Opening(at, 3, stop) for at, stop in without_talk(text, lowered, spoken, end, is_last=is_last)]
         openings.sort(key=_BY_PLACE, reverse=True)
         spans.reverse()
         return Lookahead(spans, openings, [each for each in openings if not each.rank] if line_places else [])
