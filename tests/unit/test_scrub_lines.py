@@ -71,11 +71,22 @@ def test_a_counter_example_stays(rule: LineRule, example: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "said", ["the passwords are kept in a safe, ", "you may use the ", "it opens with a scene at sea. "]
+    "said",
+    [
+        "the passwords are kept in a safe, ",
+        "you may use the ",
+        "it opens with a scene at sea. ",
+        "the password of grace is one of the longer ones here ",
+    ],
 )
 def test_a_stream_holds_no_more_of_a_sentence_than_a_rule_can_read(said: str) -> None:
     stream = Scrubber().stream()
     assert stream.feed(f"{said}and so on ").startswith(said)
+
+
+@pytest.mark.parametrize(("said", "begins"), [("the front ", 4), ("the front do", 4), ("the front 0x04", 10)])
+def test_an_anchor_of_several_words_is_open_only_where_it_may_go_on(said: str, begins: int) -> None:
+    assert lines.open_anchor(said, 0, len("the front ")) == begins
 
 
 def test_a_line_that_is_none_of_the_rule_is_read_as_any_other() -> None:
