@@ -38,7 +38,7 @@ BLOCK_SCALAR: Final = re.compile(r"[|>][+-]?\d?\Z")  # `password: |`, the value 
 CLOSING: Final = re.compile(r"(?:\\{0,3}[\"']|[`*_\])}]){1,6}")
 TAG: Final = re.compile(r"<(?P<is_closing>/?)(?:br/?|[A-Za-z][\w:.-]{0,30}(?P<encloses>))>|&nbsp;", re.ASCII)
 SECTION: Final = re.compile(r"<!\[CDATA\[")
-ATTRIBUTE: Final = re.compile(r"(?P<name>[A-Za-z][\w:.-]{0,20})=\\?([\"'])[^\"'<>\s]{0,24}\\?\2", re.ASCII)
+ATTRIBUTE: Final = re.compile(r"(?P<name>[A-Za-z][\w:.-]{0,20})=\\{0,7}([\"'])[^\"'<>\s]{0,40}\2", re.ASCII)
 ASSIGNS: Final = re.compile(
     r";s:\d{1,4}:(?=\\{0,3}\")|[?+.|&:!~]{0,3}={1,3}(?:3D(?=[\s\"']|\Z))?>?|->|<-|:(?!//|:\w)|>(?=[^=>]|\Z)"
 )
@@ -54,7 +54,7 @@ OPENING: Final = re.compile(
     r"|<(?=[^<>\s/]{6,64}>)"
 )
 WRAPPED_IN: Final = re.compile(  # `api_key = String::from("…")`
-    r"(?:[\w:.]{1,30}[:.])?(?:\w{0,6}String\w{0,7}|Secret\w{0,6}|from|new|Some|\w*Text|GetBytes|\w{0,4}decode|strdup|\w{0,3}bytes)\((?=[\"'])"
+    r"(?:[\w:.]{1,30}[:.])?(?:\w{0,6}String\w{0,7}|Secret\w{0,6}|from|new|Some|\w*Text|GetBytes|\w{0,4}decode|strdup|\w{0,3}bytes)\((?=\\{0,7}[\"'])"
 )
 NOTE: Final = re.compile(r"[(\[](?:[^\d()\[\]#\n]|base\d\d|WPA\d){1,60}[)\]](?= ?[:=]| is\b| \S{0,64}\d)")
 """`password (change it!): …`, where no value can be in the note."""
@@ -89,6 +89,7 @@ OPEN_MEASURE: Final = re.compile(r"\d{1,6}(?:(?: \w{0,7}){0,3}|,? ?(?:[A-Z][a-z]
 SPLIT_NUMBER: Final = re.compile(r"[0-9]{3}[ -][0-9]{3}(?![ -]?[0-9])\b")
 
 NEXT_NAME: Final = re.compile(r"(?:[^\W\d_]{2,24}_){0,4}([^\W\d_]{2,24})(?=[=:])")
+NEXT_SETTING: Final = re.compile(r"\+?[A-Z][A-Z0-9_]{2,40}=(?!=)")
 SCHEME_AND_VALUE: Final = re.compile(r"[A-Za-z-]{3,16} (?:token=)?(?=\S+\Z)")
 NAME_AND_VALUE: Final = re.compile(r"[^/:|]{1,64}[/:|](?!/)")
 
@@ -145,7 +146,13 @@ def closing_of(quote: str) -> re.Pattern[str]:
     return re.compile(rf"(?<!\\)(?:\\{{{2 * (backslashes + 1)}}})*{re.escape(quote)}")
 
 
-_NEXT_ITEM: Final = re.compile(r"\\{0,3}[\"'`]\s{0,32},\s{0,32}(?P<quote>\\{0,3}[\"'`])")
+_NEXT_ITEM: Final = re.compile(r"\\{0,3}[\"'`]\s{0,32},?\s{0,32}[bfru@]?(?P<quote>\\{0,3}[\"'`])")
+_NEXT_PART: Final = re.compile(
+    r"\\{0,3}[\"'`][ \t]{0,4}(?:(?:\\{1,4}|[+.&])?[ \t]{0,4}\r?\n[ \t>|#+*/-]{2,40}|[+.&]|\.\.)[ \t]{0,4}[bfru@]?"
+    r"(?P<quote>\\{0,3}[\"'`])"
+)
+"""Between the parts of a string, on one line or on several (`"…" + "…"`)."""
+
 _NEXT_ITEM_CHARS_MAX: Final = 80
 _FILLERS_MAX: Final = 6
 _OF_MANY: Final = "sийы"  # so a word for several secrets ends, behind which a number counts them (`passwords 456531 …`)
@@ -231,7 +238,7 @@ class AnnouncedValue(State):
 
     def _next_item(self, text: str, at: int, end: int, *, is_last: bool) -> StepResult:
         """Read on in a list of quoted values, from the quote that ends one."""
-        while found := _NEXT_ITEM.match(text, at, end):
+        while found := (_NEXT_ITEM if self._in_list else _NEXT_PART).match(text, at, end):
             self._quote = found["quote"]
             item = self._quoted(text, found.end(), end, is_last=is_last)
             if isinstance(item, StepResult):
@@ -239,7 +246,7 @@ class AnnouncedValue(State):
             if item is None:
                 return StepResult(at, is_over=True)
             at = item
-        is_open = not is_last and end - at < _NEXT_ITEM_CHARS_MAX and not text[at:end].strip(" \t\r\n,\"'`\\")
+        is_open = not is_last and end - at < _NEXT_ITEM_CHARS_MAX and not text[at:end].strip(" \t\r\n,\"'`\\+.&>|#*/-")
         return StepResult(at, waits=True) if is_open else StepResult(at, is_over=True)
 
     def _is_said_better(self) -> bool:
@@ -374,10 +381,10 @@ class AnnouncedValue(State):
             self._quote = opening["quote"]
         elif opening.group() == "<":
             self._bond = Bond.LOOSE
-        elif opening.group() == "[" and self._bond == Bond.ASSIGNED:
-            self._in_list = True
         elif opening.group() == "(" and self._word.word in _OF_PAIRS:
             self._bond, self._is_pair_open = Bond.ASSIGNED, True
+        elif opening.group() in ("[", "(") and self._bond == Bond.ASSIGNED:
+            self._in_list = True
         return opening.end()
 
     def _pass_cjk(self, text: str, at: int, unit: int) -> int | None:
@@ -453,23 +460,13 @@ class AnnouncedValue(State):
                 self._bond_of_complement = None
             self._bond = Bond.SAID
             return end
-        is_other_name = (
-            self._bond_of_complement is None and ANOTHER_NAME.fullmatch(word) and text[end : end + 1] in (":", "=")
-        )
-        if (
-            is_other_name
-            or self._rest_read.startswith("-")
-            or (
-                self._bond_of_complement is None
-                and not self._is_for_something
-                and words.denies_after.fullmatch(lowered)
-                and not (self._bond >= Bond.SAID and lowered in words.carries)
-            )
-        ):
+        is_free, is_carried = self._bond_of_complement is None, self._bond >= Bond.SAID and lowered in words.carries
+        is_other_name = is_free and ANOTHER_NAME.fullmatch(word) and text[end : end + 1] in (":", "=")
+        is_denied = is_free and not self._is_for_something and words.denies_after.fullmatch(lowered)
+        if is_other_name or self._rest_read.startswith("-") or (is_denied and not is_carried):
             return None
-        is_plain = word.islower() or word.istitle() or word.isupper()
-        if is_plain and self._bond >= Bond.SAID:
-            is_plain = not is_unspoken(word)
+        is_regular = word.islower() or word.istitle() or word.isupper()
+        is_plain = is_regular and not (self._bond >= Bond.SAID and is_unspoken(word))
         if not is_plain and is_secret(word, self._family, self._bond, is_quoted=False):
             return at
         self._fillers += 1
@@ -485,7 +482,7 @@ class AnnouncedValue(State):
             self._bond, self._is_for_something = Bond.LOOSE, not self._is_exchanged
         elif lowered in words.numbers:
             self._needs_sign = False
-        elif lowered not in words.carries or lowered in words.locked:
+        elif (lowered not in words.carries or lowered in words.locked) and (is_free or lowered not in words.users):
             if self._bond_of_complement is None and lowered not in words.locked:
                 self._bond = Bond.LOOSE
                 self._is_other_thing |= self._needs_sign and lowered in words.sentence
@@ -517,7 +514,8 @@ class AnnouncedValue(State):
             return StepResult(at, waits=True)
         elif NO_VALUE.match(text, at, end):
             return StepResult(at, is_over=True)
-        if (name := NEXT_NAME.match(text, at, end)) and is_announcing(name[1].lower()):
+        name = NEXT_NAME.match(text, at, end)
+        if (name and is_announcing(name[1].lower())) or (self._is_below and NEXT_SETTING.match(text, at, end)):
             return StepResult(at, is_over=True)
         is_split = self._word.word in vocabulary().numbers and SPLIT_NUMBER.match(text, at, end)
         bare = is_split or _BARE_VALUE.match(text, at, unit_end(text, at, limit))
@@ -535,12 +533,8 @@ class AnnouncedValue(State):
         is_assigned = self._bond == Bond.ASSIGNED
         if self._family is KeywordFamily.CODE and not (is_assigned or self._word.is_pair):
             return StepResult(at, is_over=True)
-        if (
-            is_assigned
-            and self._word.is_constant
-            and is_jumble(text[at:whole])
-            and (not self._needs_end_tag or text.startswith("</", whole))
-        ):
+        is_ended = not self._needs_end_tag or text.startswith("</", whole)
+        if is_assigned and self._word.is_constant and is_ended and is_jumble(text[at:whole]):
             return StepResult(whole, is_over=True, cut=SecretSpan(at, whole, self._family.rule))
         is_chosen = self._family is KeywordFamily.PERSONAL or self._word.is_header
         is_one_of_pairs = is_assigned or self._word.is_header
@@ -637,10 +631,10 @@ class AnnouncedValue(State):
             is_cut = self._family is KeywordFamily.PERSONAL and is_pass_phrase(value)
         else:
             is_cut = self._is_secret(value)
-        if self._in_list:
-            self._list_quote = self._quote
-        if is_cut and not self._repeats_its_name(value):
-            return StepResult(stop, is_over=not self._in_list, cut=SecretSpan(at, stop, self._family.rule))
+        is_cut = is_cut and not self._repeats_its_name(value)
+        self._list_quote = self._quote if self._in_list or is_cut else ""
+        if is_cut:
+            return StepResult(stop, cut=SecretSpan(at, stop, self._family.rule))
         if self._in_list:
             return stop
         if not self._is_pair_open:

@@ -31,7 +31,7 @@ _EXPRESSION: Final = re.compile(
 )
 _NO_CALL: Final = re.compile(r"\([^()]*\)\w")  # what goes on behind its brackets is not called
 _SCRIPT: Final = re.compile(
-    r"\A(?:null|true|false|undefined)[;)]|\[type=|\{[a-z-]{3,}:|[)}\]][{(;,)}\]]|=>|&&|[=!]==|[<>~]=\d|\|\||\(\)|`:|\){"
+    r"\A(?:null|true|false|undefined)[;)]|\A[a-z],[a-z]|\[type=|\{[a-z-]{3,}:|[)}\]][{(;,)}\]]|=>|&&|[=!]==|[<>~]=\d|\|\||\(\)|`:|\){"
 )
 _PRINTED: Final = re.compile(r"%[\d.*$]*l*[sdufxi]")
 _CALL: Final = re.compile(
@@ -39,7 +39,7 @@ _CALL: Final = re.compile(
     re.ASCII,
 )
 _NUMBERED_MEMBER: Final = re.compile(  # no member is called so: `berlin.2302`, `h4rb0r.88`, `berlin.harbor88`
-    r"\.\d{2,}!?\Z|\d\D+\d.*\d\Z|\A[A-Za-z]{3,}\.(?!(?i:sha|utf|base|u?int|float|md|aes|[ehpr]s|ed|key|conv|step|test)\d)[A-Z]?[a-z]{2,12}\d{2,4}\Z",
+    r"\.\d{2,}!?\Z|\d\D+\d.*\d\Z|\A[A-Za-z]{3,}\.(?!(?i:sha|utf|base|u?int|float|md|aes|[ehpr]s|ed|key|conv|step|test)\d)[A-Z]?[a-z]{2,12}_?\d{2,4}\Z",
     re.ASCII,
 )
 MASKED: Final = re.compile(r"[*•xX.…_#?-]{3,}\Z|.{0,4}[*•]{3,}|<?\[?(?:redacted|removed|hidden)", re.IGNORECASE)
@@ -47,7 +47,8 @@ _REGEX: Final = re.compile(r"\A/?\^[\[(\\]|\(\?[=!:<]|\[\^?[aA0]-[zZ9]|\{\d+,\d*
 """A pattern that passwords must match."""
 
 _STANDS_IN: Final = re.compile(
-    r"your(?=[-_ ])|your(?:api|pass|key|token|secret)|placeholder|example|changeme|change[-_]me|xxxx|\*\*\*|\.\.\."
+    r"your(?=[-_ ])|your(?:api|pass|key|token|secret)|placeholder|example|changeme|change[-_]me"
+    r"|(?<![a-z0-9])x{4}|x{4}(?![a-z0-9])|\*\*\*|\.\.\."
     r"|\A(?:list|dict|set|tuple|optional|map|array|vec)[\[<(]\w|(?:replace|insert)[-_]|[-_]here\b|required\||(?:\A|[=:])%[\d$.]*l*[sdrxuif](?:[%:,/]|\Z)|\{\}|(\w)\1{11}\Z"
 )
 _DATE: Final = re.compile(
@@ -71,7 +72,7 @@ _NUMBERED: Final = re.compile(r"[a-z]+\d{0,2}(?:-[a-z]+\d{0,2})+-\d{5,12}|[a-z]+
 _HEX: Final = re.compile(r"(?:0x)?[0-9a-fA-F]+")
 _MAIL: Final = re.compile(
     r"[\w.+-]+@(?:(?:[\w-]+\.)+[A-Za-z]{2,}|\d{1,3}(?:\.\d{1,3}){3}"
-    r"|[\w-]+:(?:~[\w./-]*[$#%]?|/[\w./-]*[/$#%][\w./-]*))"
+    r"|[\w.-]+:(?:~[\w./-]*[$#%]?|/[\w./-]*[/$#%][\w./-]*))"
 )
 _NAME_AND_VALUE: Final = re.compile(  # behind a mere mention, something else is assigned (`-Dprefix=…`)
     r"-{0,2}([a-z_]{3,40}|(?:i[dp]|[mt]s|[nt]o|r[ct])(?==\d)|[A-Z_]{3,40}|[A-Z]?[a-z]{3,}"

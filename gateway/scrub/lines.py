@@ -141,10 +141,11 @@ _ROWS_MAX: Final = 200
 _MARK: Final = re.compile(  # what a quotation, a comment, a difference or a log puts in front of each line
     r" ?(?:[>+#/*-]{1,2} ?){1,2}|\d{4}-\d\d-\d\d[T ][\d:.,]{8,18}Z?(?: [A-Z]{4,8})?(?: [\w.-]{1,24}:)? "
     r"|[A-Z][a-z]{2} [ \d]\d [\d:]{8} \S{1,24} \S{1,24}: |[\w-]{1,24} {2,12}\| "
-    r"|[\w-]{0,40}[./][\w./-]{1,60}[:-]\d{1,6}[:-]| {0,6}\d{1,5}(?:\t|  |: )"
+    r"|[\w-]{0,40}[./][\w./-]{1,60}[:-](?:\d{1,6}[:-])?"
+    r"| {0,6}\d{1,5}(?:\t|  | {1,4}│ |: ?)|: \d{10}:\d+;|\^?[0-9a-f]{7,40} \([^()\n]{10,60}\) "
 )
 _NEXT_STRING: Final = re.compile(r"(?<=\n\",\n)\s{0,12}\"|\\{0,3}\", ?\\{0,3}\"")  # between lines in a list
-_WRAPPED_END: Final = re.compile(r"\\{0,7}[\"'](?=[\]}),;:<]|\s*\Z)|</|<br|\{(?:code|noformat)\}|\]\]>|\[/[a-z]+\]|`")
+_WRAPPED_END: Final = re.compile(r"\\{0,7}[\"'](?=[\]}),;:<\"']|\s*\Z)|</|<br|\{(?:code|noformat)\}|\]\]>|\[/\w+\]|`")
 """Where the last line ends of a text that stands in quotes or in marks of its own."""
 
 _WRAPPED_ENDS_MAX: Final = 16
@@ -386,7 +387,7 @@ def line_rules() -> Mapping[str, LineRule]:
     for name, part in tables["part"].items():
         parts[name] = expanded(part, parts)
     rules = [_rule(rule_id, row, parts) for rule_id, row in tables["line"].items()]
-    return {anchor: rule for rule in rules for anchor in rule.anchors}
+    return {form: rule for rule in rules for anchor in rule.anchors for form in (anchor, anchor.replace('"', '\\"'))}
 
 
 def _rule(rule_id: str, row: Mapping[str, Any], parts: Mapping[str, str]) -> LineRule:
@@ -431,19 +432,19 @@ def _line_end(
 
 _HEAD_CHARS_MAX: Final = 160
 _COLUMN_NAME_CHARS_MAX: Final = 32  # the head of a column is a name of a few words
-_HEAD: Final = re.compile(rf"[^\W\d_](?:[^\W\d]|[ _/-](?! )){{0,{_COLUMN_NAME_CHARS_MAX - 1}}}")
+_HEAD: Final = re.compile(rf"[^\W\d_](?:[^\W\d]|[ _/-](?! )){{0,{_COLUMN_NAME_CHARS_MAX - 1}}}\d?")
 _FIRST_HEAD: Final = re.compile(rf"{_HEAD.pattern}\Z")  # of the first column, behind what stands before it on its line
-_AT_EDGE: Final = re.compile(r"[\\\"'`*]{0,6}[ \t]{0,40}(?:(?:<br/?>)?\r?\n|[|,;\t]|(?<= ) )")
-_MAY_END_CELL: Final = re.compile(r"(?=[ \t\r|,;\\\"'`*<])[\\\"'`*]{0,6}+ ?+(?:<br|[\s|,;\"'`*]|\Z)")
+_AT_EDGE: Final = re.compile(r"[\\\"'`*]{0,6}[ \t]{0,40}(?:(?:<br/?>)?\r?\n|[|│,;\t]|(?<= ) )")
+_MAY_END_CELL: Final = re.compile(r"(?=[ \t\r|│,;\\\"'`*<])[\\\"'`*]{0,6}+ ?+(?:<br|[\s|│,;\"'`*]|\Z)")
 """What may become an edge when more of the text is there."""
 
-_HEAD_REST: Final = re.compile(r"(?:[^\W\d]|[-/ \t|,;\\\"'`*\r])*(?:<br/?>)?\n?")
+_HEAD_REST: Final = re.compile(r"(?:[^\W\d]|[-/ \t|│,;\\\"'`*\r])*(?:<br/?>)?\n?")
 """What follows on the line of a header; any other character says that this is none."""
 
-_RULE_LINE: Final = re.compile(r"(?:[\s|:=+-]*(?:<br/?>)?|\",)\Z")
-_PARTS_CELLS: Final = re.compile(r"[|\t;,]|  ")
+_RULE_LINE: Final = re.compile(r"(?:[\s|:=+\u2500-\u257f-]*(?:<br/?>)?|\",)\Z")
+_PARTS_CELLS: Final = re.compile(r"[|│\t;,]|  ")
 _AROUND_CELL: Final = " \t\r\\\"'`*}]"
-_BETWEEN_CELLS: Final = tuple(map(re.compile, (r"\|", r"\t", ";", ",", r"[ \t]{2,}")))
+_BETWEEN_CELLS: Final = tuple(map(re.compile, (r"\|{1,2}|│", r"\t", ";", ",", r"[ \t]{2,}")))
 """Signs that part the cells, those first that are no part of a text."""
 
 
@@ -485,10 +486,12 @@ class TableColumn(State):
             return None if is_open else -1
         line, mark = _mark_of(text, at)
         below = rest.end()
+        if len(mark) > end - below and not is_last:
+            return None
         self._mark = mark if _behind(mark, text, below) > below else ""
         line += len(self._mark)
         bar = text.find("|", line, at)
-        line = bar if bar > line and text[bar - 2 : bar].rstrip()[-1:] in "\"'>[:" else line  # `"content": "| user |`
+        line = bar if bar > line and text[bar - 2 : bar].rstrip().endswith(('"', "'", ">", "[", ":")) else line
         head = text[line : below - 1]
         for between in _BETWEEN_CELLS:
             if between.search(head.strip()):
@@ -502,11 +505,11 @@ class TableColumn(State):
         if PLACEHOLDER.search(text, line, below):
             return -1
         heads = _cells_of(text, line, below - 1, between)
+        named = next((at for at, head in enumerate(reversed(heads)) if not _HEAD.fullmatch(text, *head)), len(heads))
+        heads = heads[-named - 1 :]  # what stands before the first of them is none of the table
         row_end = _line_end(text, below, end, _LINE_CHARS_MAX, is_last=is_last)
-        if not _HEAD.fullmatch(text, *heads[-1]):
-            return -1
-        if row_end is None:
-            return None
+        if not named or row_end is None:
+            return None if named else -1
         is_drawn = row_end > below and _RULE_LINE.match(text, _behind(self._mark, text, below), row_end) is not None
         cells = heads if is_drawn else self._row(text, below, row_end, between, len(heads))
         heads = heads[-len(cells) :]
@@ -520,8 +523,6 @@ class TableColumn(State):
         heads[0] = first.span()
         columns: dict[int, KeywordFamily] = {}
         for which, (start, stop) in enumerate(heads):
-            if not _HEAD.fullmatch(text, start, stop):
-                return -1
             family = self._word.family if stop == word_end else family_of_name(text[start:stop])
             if family in _OF_COLUMNS:
                 columns[which] = family
@@ -584,7 +585,7 @@ def follows_cell(text: str, at: int) -> bool:
 def _cells_of(text: str, start: int, end: int, between: re.Pattern[str]) -> list[tuple[int, int]]:
     """Return the cells of one line without the space around them."""
     end = end if (line_break := text.find("<br", start, end)) < 0 else line_break
-    start, end = _without(" \t\r|", text, start, _without(" \t\r|\"'}]", text, start, end)[1])
+    start, end = _without(" \t\r|│", text, start, _without(" \t\r|│\"'}]", text, start, end)[1])
     parts: list[tuple[int, int]] = []
     for sign in between.finditer(text, start, end):
         if text.startswith('"', start) and text[start : sign.start()].count('"') == 1:

@@ -57,7 +57,7 @@ _HEADER: Final = re.compile(r"-----BEGIN(?: [A-Z0-9]{1,12}){0,3} PRIVATE KEY(?: 
 _GAP: Final = re.compile(r"(?:\\{1,2}[nr]|%5[Cc][nr]|<br ?/?>|vb[A-Z][A-Za-z]{1,8}|[\s>|\"'+*`,\\&._()-]){0,48}")
 _ARMOUR_FIELD: Final = r"(?:Proc-Type|DEK-Info|Version|Comment|Hash|Charset|MessageID):"
 _LINE_MARK: Final = re.compile(
-    r"(?:\\{1,2}[nr]|\r?\n)(?:(?!\[redacted:)(?:[^\n\\]|\\{1,4}t)){0,48}?"
+    r"(?:(?:\\{1,2}[nr]|\r?\n)(?:(?!\[redacted:)(?:[^\n\\]|\\{1,4}t)){0,72}?){1,2}"
     rf"(?<![A-Za-z0-9+/=])(?=[A-Za-z0-9+/]{{40,120}}={{0,2}}(?:[\s\\]|\Z)|{_ARMOUR_FIELD})",
     re.ASCII,
 )
@@ -68,7 +68,7 @@ _MARKED_CHARS_MAX: Final = 192  # so much text behind a header shows whether its
 _MATERIAL: Final = re.compile(rf"[A-Za-z0-9+/=]{{16}}|{_ARMOUR_FIELD}", re.ASCII)
 _ENDS: Final = re.compile(
     r"(?P<mark>-----END [A-Z0-9 ]{1,40}-----)"
-    r"|[\"'](?!(?:[\s,+.&\\nr_()]|vb[A-Z][A-Za-z]{1,8}){0,16}[\"'](?:[A-Za-z0-9+/=-]{16}|-----END)|[A-Za-z0-9+/=]{16}|-----END)"
+    r"|[\"'](?!(?:[\s\"',+.&\\nr_()]|vb[A-Z][A-Za-z]{1,8}|\n[\dT:.Z+-]{15,36}(?= )){0,24}(?:[\w+/=]{16}|-----END))"
     r"|(?<=\s)(?:[A-Za-z']{1,12}[ ,.]{1,2}){4}"
     r"|[\u0400-\u04ff\u3040-\u9fff\uac00-\ud7a3]"
 )

@@ -60,6 +60,8 @@ _ENTITIES: Final = {
 # A set with a character from beyond U+FFFF in it is many times slower to search for, so those are asked for apart.
 _NEAR_SIGN: Final = re.compile(f"[\\\\%&+^\x1b\x9b\u241b{_NEAR_INVISIBLE}]")
 _SIGN: Final = re.compile(f"[\\\\%&+^\x1b\x9b\u241b{_INVISIBLE}]")
+_MAIL_SIGN: Final = re.compile(f"[\\\\%&+=^\x1b\x9b\u241b{_INVISIBLE}]")
+_MAIL: Final = re.compile(r"=(?:3D|[\r\n]|3?\Z)")  # without one of these, an equals sign spells nothing
 _FAR_SIGN: Final = re.compile(f"[{_FAR_INVISIBLE}]")
 _ASCII_ODD: Final = bytes((*b"\\%&^\x7f", *range(7), 8, *range(0x0E, 0x1C)))
 _NEAR_ODD: Final = re.compile(f"[\\\\%&^\x1b\x9b\u241b{_NEAR_INVISIBLE}{_NEAR_FOLDED}]")
@@ -69,14 +71,15 @@ _FAR_FOLD: Final = re.compile(f"[{_FAR_FOLDED}]")
 
 _ESC: Final = r"(?:[\x1b\u241b]|\\{1,4}(?:0?33|[eE]|x1[bB]|u001[bB]|u\{1[bB]\}|U0000001[bB])|\^(?=\[\[)\[?)"
 _SPELLING: Final = re.compile(
-    f"(?P<gone>[{_INVISIBLE}]{{1,64}}"
+    f"(?P<gone>[{_INVISIBLE}]{{1,64}}|(?<=')\\\\''"  # a quote in what a shell reads in quotes
     rf"|(?:{_ESC}\[|\x9b)(?!redacted:)[0-9;:<=>?]{{0,24}}[A-Za-z@`~]"  # colour, cursor: what a terminal obeys
     rf"|{_ESC}\]8;[A-Za-z0-9=:_-]{{0,24}};"  # the head of a terminal's link; its address is text
+    r"|(?:(?<=\n[^\n]{75})|(?<=\n[^\n]{74})|(?<=\n[^\n]{73}))=\r?\n(?=[^\s=-])"
     r"|%[eE]2%80%8[b-fB-F]|%[cC]2%[aA][dD]|%[eE][fF]%[bB]{2}%[bB][fF])"
-    r"|(?P<end>\x1b\\)|(?P<plus>\+)"
-    r"|\\{1,4}(?:(?P<mark>[!#$%&()*+,\-./:;<=>?@\[\]^_{|}~])|x(?P<narrow>[0-9A-Fa-f]{2})"
+    r"|(?P<end>\x1b\\)|(?P<plus>\+)|(?P<equals>=3D)"  # and in a mail, the end of a line that goes on
+    r"|\\{1,4}(?:(?P<mark>[!#$%()*+,\-./:;<=>?@\[\]^_{|}~]|&(?![#\w]{1,8};))|x(?P<narrow>[0-9A-Fa-f]{2})"
     r"|(?:u|U0000|(?P<brace>u\{))(?P<wide>[0-9A-Fa-f]{4}|(?<=\{)[0-9A-Fa-f]{2,6})(?(brace)\})"
-    r"|(?P<newline>(?<!\b[A-Za-z]:\\)(?<!\b[A-Za-z]: \\\\)(?<!\b[A-Za-z]: \\\\\\\\)(?:r\\{1,4})?n))"
+    r"|(?P<newline>(?<!\b[A-Za-z]:\\)(?<!\b[A-Za-z]: \\\\)(?<!\b[A-Za-z]: \\\\\\\\)(?<!exec \\\\)(?:r\\{1,4})?n))"
     r"|(?P<octets>%(?:[cC][2-9a-fA-F]|[dD][0-9a-fA-F]|[eE][0-9a-fA-F]%[89abAB][0-9a-fA-F])%[89abAB][0-9a-fA-F])"
     r"|%(?:25){0,3}(?P<percent>[2-7][0-9A-Fa-f]|0[aAdD])"
     r"|&(?:amp;){0,3}(?:\#(?:(?P<decimal>[0-9]{1,7})|[xX](?P<hex>[0-9A-Fa-f]{1,6}));?"
@@ -84,7 +87,8 @@ _SPELLING: Final = re.compile(
 )
 _BACKSLASHES: Final = re.compile(r"\\+(?=\\{4})")  # more than these spell nothing
 _UNFINISHED: Final = re.compile(
-    rf"(?:[%&\x1b\x9b\u241b^]|\\{{1,4}}(?:r\\{{1,4}})?)[0-9A-Za-z#%;:<=>?{{}}\[\]_-]{{0,{_LOOK_AHEAD_CHARS}}}\Z"
+    rf"=(?:3|\r?\n?)\Z"
+    rf"|(?:[%&\x1b\x9b\u241b^]|\\{{1,4}}(?:r\\{{1,4}}|['&])?)[0-9A-Za-z#%;:<=>?{{}}\[\]_-]{{0,{_LOOK_AHEAD_CHARS}}}\Z"
 )
 
 _AUTHORITY: Final = re.compile(r"://[^\s/?#\"'<>@]*")
@@ -134,7 +138,7 @@ def _ascii_form(char: re.Match[str]) -> str:
 def spellings(raw: str, start: int, *, is_last: bool) -> Iterator[Spelling]:
     """Yield the spellings in `raw[start:]`, from left to right. `is_last` says that nothing follows."""
     at = start
-    signs = _SIGN if _FAR_SIGN.search(raw, start) else _NEAR_SIGN
+    signs = _MAIL_SIGN if _MAIL.search(raw, start) else _SIGN if _FAR_SIGN.search(raw, start) else _NEAR_SIGN
     while sign := signs.search(raw, at):
         at = sign.start()
         if not is_last and _UNFINISHED.match(raw, at):
@@ -159,8 +163,8 @@ def _meaning(raw: str, found: re.Match[str]) -> str | None:
             return " "
         case "plus":
             return " " if _is_in_sentence(raw, found.start()) else None
-        case "mark":
-            return found["mark"]
+        case "mark" | "equals":
+            return found[kind][0]
         case "newline":
             return "\n"
         case "octets":
@@ -194,10 +198,9 @@ def _visible(char: str | None) -> str | None:
 
 def _percent(raw: str, found: re.Match[str], char: str) -> str | None:
     at, end = found.span()
-    if char in _LITERAL or char == "\x7f":
-        return None
-    if char == '"':
-        return char if _is_json_quote(raw, at, end) else None
+    if char in _LITERAL or char in '"\x7f':
+        is_shown = (char == '"' and _is_json_quote(raw, at, end)) or (char != "\x7f" and _is_in_sentence(raw, at))
+        return char if is_shown else None
     return None if char in _DELIMITERS and _is_in_authority(raw, at) else char
 
 
@@ -245,7 +248,7 @@ class View:
             chunk = self._unfinished + chunk
             self._unfinished = ""
         is_form = "+" in chunk and ("=" in chunk or "=" in self._raw[-LOOK_BACK_CHARS:])
-        if not is_form and is_plain(chunk):
+        if not (is_form or _MAIL.search(chunk)) and is_plain(chunk):
             self.text += chunk
             self._raw += chunk
             return

@@ -163,7 +163,7 @@ class Vocabulary:
         self.glued_names = backwards(tables["glued"]["names"].split(), after=r"(?![^\W\d])")
         self.certain_before = backwards(around["certain_before"], "[-_. ’'`\"]{0,2}")
         self.denies_before = backwards(around["denies_before"], "[-_. ]?")
-        self.denies_token = backwards(around["denies_token"], "[-_. ]?")
+        self.denies_token = backwards(around["denies_token"], "[-_. ]?", "(?!da|kcab|tnorf)")
         self.joins = backwards(around["joins"], " ", r"(?= )")
         self.hands = backwards(around["hands"], "[ \"'`“«„]{1,3}", r"(?![^\W_])")
 
@@ -188,7 +188,7 @@ class Vocabulary:
         self.certain_after, self.needs_sign = listed["certain_after"], listed["needs_sign"]
         self.complements, self.exchanged = listed["complements"], listed["exchanged"]
         self.copulas, self.possessives, self.handed = listed["copulas"], listed["possessives"], listed["handed"]
-        self.numbers, self.phrases = listed["numbers"], listed["phrases"]
+        self.numbers, self.phrases, self.users = listed["numbers"], listed["phrases"], listed["users"]
         beside = ("copulas", "handed", "possessives", "links", "complements", "certain_before")
         self.leading = self.locked.union(self.together, self.vendors, *(listed[name] for name in beside))
         """What may stand between a value and the word behind it that announces it."""

@@ -166,7 +166,8 @@ def head_before(text: str, start: int, at: int) -> Head | None:
     opened = None if is_in_body else open_head(run)
     is_web_token = opened is not None and run.startswith("eyJ", opened) and "." in run
     if len(run) >= ENCODED_CHARS_MIN and not is_web_token and (encoded := decoded_end(run)) is not None:
-        return Head(begin + encoded.start, end, True, True) if _is_open(encoded.text) else None
+        may_go_on = len(run) in _BODY_LINE_CHARS or _is_open(encoded.text)
+        return Head(begin + encoded.start, end, True, True) if may_go_on else None
     if opened is not None:
         return Head(begin + opened, end, is_marked=True)
     if is_in_body or (len(run) in _BODY_LINE_CHARS and _BODY_LINE.fullmatch(run) and _ENCODES.search(run)):
@@ -235,7 +236,7 @@ def _is_end(pieces: list[str], head: Head) -> bool:
     if not head.is_encoded:
         return is_wordy(pieces[-1])
     encoded = decoded_end("".join(pieces[-_PIECES_DECODED:]))
-    return encoded is None or not _is_open(encoded.text)
+    return encoded is None or not (len(pieces[-1]) in _BODY_LINE_CHARS or _is_open(encoded.text))
 
 
 def _is_open(text: str) -> bool:

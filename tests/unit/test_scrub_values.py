@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+
 import pytest
 
 from gateway.scrub import Scrubber, scrub
@@ -353,3 +355,54 @@ def test_a_line_of_base64_waits_for_no_other() -> None:
     given = "".join(map(stream.feed, lines))
     assert len(given) >= sum(map(len, lines[:-1]))
     assert given + stream.flush() == "".join(lines)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'token = "{}" \\\n        "{}"',
+        "$password = '{}' . '{}' . $x;",
+        'String secret = "{}" + "{}";',
+        'passwords=("{}" "{}")',
+    ],
+)
+def test_a_value_in_parts_goes_with_all_of_them(text: str) -> None:
+    parts = draw("<base62:20>7", seed=1), draw("<base62:20>8", seed=2)
+    clean = scrub(text.format(*parts))
+    assert not any(part in clean for part in parts)
+    assert clean.startswith(text.partition("{}")[0])
+
+
+def test_a_letter_in_base64_goes_when_its_lines_together_say_a_secret() -> None:
+    letter = draw("hello bob,\nhere is all that you need to begin: the password is <base62:11>7\nsee you", seed=1)
+    assert scrub(base64.encodebytes(letter.encode()).decode()).startswith("[redacted:")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the rules of a password\nroot@db1.example.org:~#",
+        "DB_PASSWORD=\nDB_HOST=localhost\n\nbob",
+        "'password' => ['required', 'min:10'],",
+        "a.password=function(e){return this._password=e,this},a.token=1",
+        "nextPageToken = 'CAUQAA4hT9xk2Lm'",
+        "MYSQL_PASSWORD: ${MYSQL_PASSWORD:?missing}",
+    ],
+)
+def test_what_stands_where_a_value_may_stand_is_none(text: str) -> None:
+    assert scrub(text) == text
+
+
+def test_a_word_that_ends_like_another_denies_nothing() -> None:
+    assert "admin_token = '[redacted:" in scrub(draw("admin_token = '<base62:30>7'", seed=1))
+
+
+def test_a_column_may_be_wider_than_its_head() -> None:
+    table = draw(" user    | password \n---------+-----------\n ann_lee | <base62:9>7\n", seed=1)
+    assert " ann_lee | [redacted:" in scrub(table)
+
+
+def test_a_user_that_a_password_is_for_is_none() -> None:
+    text = draw("the password for user ivan96 is <base62:11>7", seed=1)
+    assert scrub(text).startswith("the password for user ivan96 is [redacted:")
+    assert scrub("InvalidPassword: wrong password for user ivan96") == "InvalidPassword: wrong password for user ivan96"

@@ -31,6 +31,11 @@ MATHEMATICAL = {ord("0") + digit: 0x1D7F6 + digit for digit in range(10)} | {
         (r"a\u200bb&shy;c&#8203;d%E2%80%8Be", "abcde"),
         ("\x1b[31mred\x1b[0m \x1b[2Kx", "red x"),
         (r"\033[31mred\e[0m\x1b[1mx\u001b[0m", "redx"),
+        ("text=a+%22b%22+%25c%5Cd&x=%22", 'text=a "b" %c\\d&x=%22'),
+        (r"{\&quot;a\&quot;:1} AT\&T", r"{\"a\":1} AT&T"),
+        (r"ssh box 'a '\''b c'\''", "ssh box 'a 'b c'"),
+        ("a =3D b=3Dc", "a = b=c"),
+        (f"\n{75 * 'x'}=\nyz=\nab", f"\n{75 * 'x'}yz=\nab"),
         ("\x1b]8;;https://example.org\x1b\\name", "https://example.org name"),
         ("ｇｈｐ＿，ⓐ𝚊²‑", "ghp_，aa2-"),
         (r"two%20words%0Aand\nmore \\n", "two words\nand\nmore \n"),
@@ -65,7 +70,17 @@ def test_encoded_json_gets_its_quotes_back_and_a_value_with_a_quote_does_not_end
     assert normalised("password=ab%22cd") == "password=ab%22cd"
 
 
-@pytest.mark.parametrize("text", [r"a\u0041b", "%2541 &lowbar; \x1b[31mx", r"\\\\_ \033[1;31m", "&#0095;%22:%2"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        r"a\u0041b",
+        "%2541 &lowbar; \x1b[31mx",
+        r"\\\\_ \033[1;31m",
+        "&#0095;%22:%2",
+        r"\&quot;'\''x=3D =",
+        f"\n{75 * 'x'}=\r\ny",
+    ],
+)
 def test_a_spelling_that_is_cut_in_two_waits_for_its_other_half(text: str) -> None:
     for cut in range(len(text) + 1):
         view = View()
