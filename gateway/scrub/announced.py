@@ -60,7 +60,7 @@ NOTE: Final = re.compile(r"[(\[](?:[^\d()\[\]#\n]|base\d\d|WPA\d){1,60}[)\]](?= 
 """`password (change it!): …`, where no value can be in the note."""
 
 OPEN_NOTE: Final = re.compile(r"[(\[](?:[^\d()\[\]#\n]|base\d\d|WPA\d){0,60}[)\]]? ?\Z")
-TYPE_SIGN: Final = re.compile(r"&str\b|!!\w{1,12}\Z|&[a-z_]{1,12}\Z|\[\d{0,4}\](?=={0,1}\Z)|\[\]byte\((?=[\"'`])")
+TYPE_SIGN: Final = re.compile(r"&(?:str\b|(?=[A-Z])|[a-z_]+\Z)|!!\w{1,12}\Z|\[\d{0,4}\](?==?\Z)|\[\]byte\((?=[\"'`])")
 WORD: Final = re.compile(
     r"(?!(?:[^\W\d_]+-){3})[^\W\d_](?:[^\W\d_]|[\u0900-\u0dff]|['-](?=[^\W\d_])){0,23}(?=[:=,.;?!؟]?\Z|(?:\*\*|:\*\*|\")\Z)"
 )
@@ -71,7 +71,7 @@ NUMBER: Final = re.compile(  # a PIN or the code of a message, and no year
     r"[.,;!)]{0,2}\Z"
 )
 SPEAKER: Final = re.compile(r"[^\W\d_][\w.-]{0,24}:\Z")  # who answers, at the beginning of the line below a question
-NAMED_THING: Final = re.compile(r"[^\W\d_]{2,24}[_-]?\d{1,2}(?=[?:]?\Z)")  # `for db12`, `on pluto01`
+NAMED_THING: Final = re.compile(r"(?:[^\W\d_]{2,24}[_-]?\d{1,2}|[a-z]{1,20}[._][a-z]{1,20})(?=[?:]?\Z)")  # `for db12`
 THING: Final = re.compile(r"\d[A-Z]{1,3}(?=:?\Z)")  # `2FA`, which no word is
 GLUED: Final = re.compile(r"[^\W\d_]{1,12}(?=[:=])")
 ADDRESS: Final = re.compile(  # a host or a mail address: what a secret may be for
@@ -146,7 +146,9 @@ def closing_of(quote: str) -> re.Pattern[str]:
     return re.compile(rf"(?<!\\)(?:\\{{{2 * (backslashes + 1)}}})*{re.escape(quote)}")
 
 
-_NEXT_ITEM: Final = re.compile(r"\\{0,3}[\"'`]\s{0,32},?\s{0,32}[bfru@]?(?P<quote>\\{0,3}[\"'`])")
+_NEXT_ITEM: Final = re.compile(
+    r"\\{0,3}[\"'`]\s{0,32},?\s{0,32}(?:(?<=\n)[-+>#*|]{1,2}\s{1,32})?[bfru@]?(?P<quote>\\{0,3}[\"'`])"
+)
 _NEXT_PART: Final = re.compile(
     r"\\{0,3}[\"'`][ \t]{0,4}(?:(?:\\{1,4}|[+.&])?[ \t]{0,4}\r?\n[ \t>|#+*/-]{2,40}|[+.&]|\.\.)[ \t]{0,4}[bfru@]?"
     r"(?P<quote>\\{0,3}[\"'`])"
@@ -412,7 +414,7 @@ class AnnouncedValue(State):
             if (glued := GLUED.match(text, at, unit)) and glued.group().lower() in vocabulary().says:
                 return glued.end()
             if self._bond_of_complement is not None:
-                is_thing = self._bond < Bond.SAID or self._is_asked
+                is_thing = self._bond < Bond.SAID or text[unit - 1] == "?" or self._is_asked
                 thing = NAMED_THING if is_thing and not self._is_exchanged else ADDRESS
                 if address := ADDRESS.match(text, at, unit) or thing.match(text, at, unit):
                     return self._pass_complement(address.end())
@@ -552,7 +554,8 @@ class AnnouncedValue(State):
                 return StepResult(at, is_over=True)
         is_row = self._is_below and text[at:stop].count(",") > 1
         is_count = self._bond is Bond.ADJACENT and text[at:stop].isdigit() and text[self._begun_at - 1] in _OF_MANY
-        if is_row or is_count or self._repeats_its_name(text[at:stop]):
+        is_thing = self._is_asked and self._fillers > 0 and text.startswith("?", stop)
+        if is_row or is_count or is_thing or self._repeats_its_name(text[at:stop]):
             return StepResult(at, is_over=True)
         if stop == at + VALUE_CHARS_MAX and (rest := _BARE_VALUE.match(text, stop, unit_end(text, stop, end))):
             stop = rest.end()
@@ -599,7 +602,7 @@ class AnnouncedValue(State):
             return is_pass_phrase(value.replace("-", " "))
         if self._word.word in words.codes and not any(map(str.isdigit, value)):
             return False
-        is_set = self._word.is_constant and self._bond is Bond.ASSIGNED
+        is_set = self._word.is_constant and self._bond is Bond.ASSIGNED and not self._is_below
         is_quoted, is_constant = bool(self._quote) or is_set, is_set and not self._rest_read
         return is_secret(value, family, self._bond, is_quoted=is_quoted, is_constant=is_constant)
 

@@ -25,13 +25,13 @@ class Bond(IntEnum):
 
 _EXPRESSION: Final = re.compile(
     r"[{<\[(]|[$%@&#][{<\[(]|&[A-Za-z_]\w{1,24}=|%\w{2,}%\Z|--[a-z]|[a-z][a-z0-9+.-]*://"
-    r"|[a-z_]{3,}=(?:\d+|True|False|None)\Z|(?:vault|ssm|keyring):"
+    r"|[a-z_]{3,}=(?:\d+|True|False|None)\Z|[A-Z][A-Z0-9]*_[A-Z0-9_]+=|(?:vault|ssm|keyring|env|file|sops|akv):"
     r"|(?:os|self|this|process|config|cfg|settings|args|env|environ|request|req|ctx|var|local|secrets?|data|module"
     r"|params|opts|options|conf)\.|\.[A-Za-z][\w-]*[({]|\$\.[a-z]|![a-z]+_[a-z]"
 )
 _NO_CALL: Final = re.compile(r"\([^()]*\)\w")  # what goes on behind its brackets is not called
 _SCRIPT: Final = re.compile(
-    r"\A(?:null|true|false|undefined)[;)]|\A[a-z],[a-z]|\[type=|\{[a-z-]{3,}:|[)}\]][{(;,)}\]]|=>|&&|[=!]==|[<>~]=\d|\|\||\(\)|`:|\){"
+    r"\A(?:null|true|false|undefined)[;)]|\A[a-z],[a-z]|\[type=|\{[a-z-]{3,}:|[)}\]][{(;,)}\]]|=>|&&|[=!]==|[<>~]=\d|[<>]\d+\?|\|\||\(\)|`:|\){"
 )
 _PRINTED: Final = re.compile(r"%[\d.*$]*l*[sdufxi]")
 _CALL: Final = re.compile(
@@ -47,7 +47,8 @@ _REGEX: Final = re.compile(r"\A/?\^[\[(\\]|\(\?[=!:<]|\[\^?[aA0]-[zZ9]|\{\d+,\d*
 """A pattern that passwords must match."""
 
 _STANDS_IN: Final = re.compile(
-    r"your(?=[-_ ])|your(?:api|pass|key|token|secret)|placeholder|example|changeme|change[-_]me"
+    r"\A(?:min|max|between|size|digits|regex|same|in|different|not_in|uncompromised|m(?:in|ax)_?length):(?=[^a-z]|pass)"
+    r"|your(?=[-_ ])|your(?:api|pass|key|token|secret)|placeholder|example|changeme|change[-_]me"
     r"|(?<![a-z0-9])x{4}|x{4}(?![a-z0-9])|\*\*\*|\.\.\."
     r"|\A(?:list|dict|set|tuple|optional|map|array|vec)[\[<(]\w|(?:replace|insert)[-_]|[-_]here\b|required\||(?:\A|[=:])%[\d$.]*l*[sdrxuif](?:[%:,/]|\Z)|\{\}|(\w)\1{11}\Z"
 )
@@ -56,7 +57,7 @@ _DATE: Final = re.compile(
 )
 _HUMP: Final = re.compile(r"(?:[A-Z]+(?![a-z])|[A-Z]?[a-z]+)(?:\d(?=[A-Z][a-z]{2}))?|\d+", re.ASCII)
 _SPOKEN: Final = re.compile(
-    r"(?:[A-Z]{1,5}|[a-z]|(?=.*[aeiouyAEIOUY]|Http)(?:[A-Z]?[a-z]*|[A-Z]*))\d?|\d{1,5}", re.ASCII
+    r"(?:[A-Z]{1,5}|[a-z]|(?=.*[aeiouyAEIOUY]|Http|Str|Ptr|Ctx|Cfg|Msg)(?:[A-Z]?[a-z]*|[A-Z]*))\d?|\d{1,5}", re.ASCII
 )
 _MARKUP: Final = re.compile(  # of manual pages, around a value in an address, letters in quoted-printable
     r"\\?\*\([A-Z][a-z]|\\(?:f[A-Z0-9]|[&e\\-]|\([\w:*^`']{1,2}|[ms]\[?[\w+-]{0,8}\]?)"

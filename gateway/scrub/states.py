@@ -68,7 +68,7 @@ _MARKED_CHARS_MAX: Final = 192  # so much text behind a header shows whether its
 _MATERIAL: Final = re.compile(rf"[A-Za-z0-9+/=]{{16}}|{_ARMOUR_FIELD}", re.ASCII)
 _ENDS: Final = re.compile(
     r"(?P<mark>-----END [A-Z0-9 ]{1,40}-----)"
-    r"|[\"'](?!(?:[\s\"',+.&\\nr_()]|vb[A-Z][A-Za-z]{1,8}|\n[\dT:.Z+-]{15,36}(?= )){0,24}(?:[\w+/=]{16}|-----END))"
+    r"|[\"'](?!(?:[\s\"',+.&\\nr_()*#>|-]|vb[A-Z]\w{1,8}|\n[\dT:.Z+-]{15,36}(?= )){0,24}(?:[\w+/=]{16}|-----END))"
     r"|(?<=\s)(?:[A-Za-z']{1,12}[ ,.]{1,2}){4}"
     r"|[\u0400-\u04ff\u3040-\u9fff\uac00-\ud7a3]"
 )
@@ -460,7 +460,8 @@ class NearVendor(State):
                 return StepResult(field.start(), is_over=True)
             value = _VALUE.match(text, field.start(), unit)
             if value and field.group() not in vocabulary().facts and self._is_random(value.group()):
-                return StepResult(value.end(), is_over=True, cut=SecretSpan(*value.span(), KeywordFamily.KEY.rule))
+                self._begun_at, self._is_assigned = value.end(), False  # its other half may follow
+                return StepResult(value.end(), cut=SecretSpan(*value.span(), KeywordFamily.KEY.rule))
             words = (word.group().lower() for word in _VENDOR_WORD.finditer(field.group()))
             if announces_more(field.group()) or not vocabulary().facts.isdisjoint(words):
                 return StepResult(field.start(), is_over=True)
@@ -471,4 +472,4 @@ class NearVendor(State):
         """Tell whether letters and digits go through each other, and nothing reads as words."""
         least = _VENDOR_VALUE_CHARS_MIN if self._is_assigned else _UNMISTAKABLE_CHARS
         is_filled = len(value) >= least and sum(map(str.isdigit, value)) >= _DIGITS_MIN
-        return is_filled and made(value) and "//" not in value
+        return is_filled and made(value) and "//" not in value and not vocabulary().no_secret.match(value)

@@ -163,7 +163,7 @@ class Vocabulary:
         self.glued_names = backwards(tables["glued"]["names"].split(), after=r"(?![^\W\d])")
         self.certain_before = backwards(around["certain_before"], "[-_. ’'`\"]{0,2}")
         self.denies_before = backwards(around["denies_before"], "[-_. ]?")
-        self.denies_token = backwards(around["denies_token"], "[-_. ]?", "(?!da|kcab|tnorf)")
+        self.denies_token = backwards(around["denies_token"], "[-_. ]?", "(?!da|kcab|tnorf|ser)")
         self.joins = backwards(around["joins"], " ", r"(?= )")
         self.hands = backwards(around["hands"], "[ \"'`“«„]{1,3}", r"(?![^\W_])")
 
@@ -271,9 +271,8 @@ def announcement(
     if ("{" in before or "[" in before or "</" in before or ":s" in before) and _MENTIONED.search(before):
         return None
     needs_sign = word in words.needs_sign and last != "_" and not words.names_login.search(before)
-    if family is KeywordFamily.VAGUE and words.denies_before.match(before[::-1]):
-        return None
-    if family is KeywordFamily.KEY and word in _TOKENS and words.denies_token.match(before[::-1]):
+    denies = words.denies_token if word in _TOKENS else words.denies_before if family is KeywordFamily.VAGUE else None
+    if denies is not None and denies.match(before[::-1]):
         return None
     if (family is KeywordFamily.VAGUE or needs_sign) and words.certain_before.match(before[::-1]):
         family = KeywordFamily.KEY if family is KeywordFamily.VAGUE else family

@@ -16,6 +16,7 @@ mongo "mongodb://bob:{p}@db/x"
 ssh bob@host  # pw {p}!
 GRANT ALL ON *.* TO 'bob'@'%' IDENTIFIED BY '{p}'
 curl --user bob:{p} https://x
+[sudo] password for bob_smith: {p}
 export RESTIC_PASSWORD={p}
 Zugangsdaten: bob / {p}
 mot de passe wifi : {p}
@@ -130,6 +131,16 @@ ssh -i ~/.ssh/build_key ann.smith@web-old.studio-mare.example
 login.token=3DZugangsschl=C3=BCssel
 hast du das Passwort ge=C3=A4ndert? sag
 API_SECRET = env("API_SECRET")
+api_key: env:OTHER_NAME2
+'password' => ['required', 'confirmed', 'regex:/[0-9]/', 'min:10', 'max:72'],
+fn verify(password: &SecretString) -> bool {
+def login(user: str, password: SecretStr) -> Session:
+password:e=>e.length>8?null:1
+PASS tests/auth/test_password.py::test_rounds_12[secret1]
+how do I change the wifi password on the Fritzbox7590?
+где поменять пароль на роутере keenetic41?
+min_token = "Kt7Wren9Larch88Otter3Lamp5"
+repo.Api('3f2a9c1b7d8e4f60a1b2c3d4e5f60718293a4b5c')
 passwd="password="passphrase="
 password = config.get("db", "password")
 SECRET_KEY = Env.get('SECRET_KEY')
@@ -323,7 +334,10 @@ def test_what_quotes_a_row_or_doubles_its_quotes_hides_nothing(text: str) -> Non
     assert "Lamp77" not in clean
 
 
-@pytest.mark.parametrize("text", ["mysql -u root -p\n#+END_SRC2", "DB_PASSWORD=********\nAPI_KEY=********"])
+@pytest.mark.parametrize(
+    "text",
+    ["mysql -u root -p\n#+END_SRC2", "DB_PASSWORD=********\nAPI_KEY=********", "DB_PASSWORD=\nDB_HOST=localhost"],
+)
 def test_nothing_is_taken_from_the_line_below(text: str) -> None:
     assert scrub(text) == text
 
