@@ -67,7 +67,7 @@ WORD: Final = re.compile(
 ANOTHER_NAME: Final = re.compile(r"[a-z]{2,}(?:[A-Z][a-z]*)+")  # `credentialsId`: what is assigned is its value
 PHRASE: Final = re.compile(r"[a-z]{4,12}(?:-[a-z]{4,12}){2,}\b")
 NUMBER: Final = re.compile(  # a PIN or the code of a message, and no year
-    r"(?:\d{3} \d{3}|(?:[A-Z]-)?(?!(?:19|20)\d\d\b)(?:\d{4,8}[A-F*#]?|\d{1,4}(?:-\d{1,4}){2,3}))"
+    r"(?:\d{3} \d{3}|(?:[A-Z]-?|#)?(?!(?:19|20)\d\d\b)(?:\d{4,8}[A-F*#]?|\d{3,5}-\d{3,5}|\d{1,4}(?:-\d{1,4}){2,3}))"
     r"[.,;!)]{0,2}\Z"
 )
 SPEAKER: Final = re.compile(r"[^\W\d_][\w.-]{0,24}:\Z")  # who answers, at the beginning of the line below a question
@@ -189,6 +189,7 @@ class AnnouncedValue(State):
     _is_for_something = False  # the word is over, what follows tells of another thing (`the password for the type box`)
     _is_exchanged = False  # `change my password from …`: the new one may follow, behind "to"
     _is_again = False  # one value was said, perhaps another follows (`…, no wait, …`, `… or …`)
+    _is_far = False  # another clause or sentence began: only what looks like a password is one
     _fillers = 0
     _newlines = 0
     _is_below = _in_list = False
@@ -263,8 +264,8 @@ class AnnouncedValue(State):
         """Return the position after one connecting piece; `at` itself if a value may begin here; None to give up."""
         char = text[at]
         if self._is_question and char not in "\r\n":
-            return None
-        if self._is_again and (char in "\r\n=" or (char == ":" and self._bond < Bond.SAID)):
+            return self._go_far(at + 1) if self._may_be_far(text, at) and char == " " else None
+        if self._is_again and (char in "\r\n=" or (char == ":" and self._bond < Bond.SAID and not self._is_far)):
             return None
         if self._is_again and (sign := SAYS_AGAIN.match(text, at, unit_end(text, at, min(end, at + 8)))):
             return sign.end()
@@ -319,6 +320,8 @@ class AnnouncedValue(State):
         if char in QUESTION_MARKS and unit == at + 1:
             self._is_question = True
             return unit
+        if char in ",.;!" and unit == at + 1 and self._may_be_far(text, at):
+            return self._go_far(unit)
         if (char in ".;?!" and unit == at + 1) or (char == "[" and PLACEHOLDER.match(text, at, unit)):
             return None
         if self._is_below and text[at - 1].isspace() and (bullet := BULLET.match(text, at, unit)):
@@ -334,7 +337,7 @@ class AnnouncedValue(State):
                 self._needs_end_tag = True
             return markup.end()
         if char == ",":
-            return self._pass_comma(at)
+            return self._pass_comma(text, at)
         if char not in _QUOTES and (assigns := ASSIGNS.match(text, at, unit)):
             self._bond = Bond.ASSIGNED
             self._needs_end_tag = assigns.group() == ">"
@@ -347,6 +350,14 @@ class AnnouncedValue(State):
         if self._bond < Bond.ASSIGNED and (loose := self._pass_loose_sign(text, at, unit)):
             return loose
         return self._open(text, at, unit)
+
+    def _go_far(self, at: int) -> int:
+        self._is_again, self._is_far, self._is_question, self._bond, self._fillers = True, True, False, Bond.LOOSE, 0
+        return at
+
+    def _may_be_far(self, text: str, at: int) -> bool:
+        is_list = text[at] == "," and not self._fillers
+        return self._family is KeywordFamily.PERSONAL and self._bond < Bond.ASSIGNED and not (self._is_below or is_list)
 
     def _pass_loose_sign(self, text: str, at: int, unit: int) -> int | None:
         """Skip a sign that is between a word and its value but assigns nothing."""
@@ -362,13 +373,15 @@ class AnnouncedValue(State):
         closing = CLOSING.match(text, at, unit)
         return closing.end() if closing and self._fillers == 0 and at - self._begun_at <= len(self._rest_read) else None
 
-    def _pass_comma(self, at: int) -> int | None:
+    def _pass_comma(self, text: str, at: int) -> int | None:
         """Pass a comma between two quoted things: the second may be the value of the first."""
         is_said = self._bond is Bond.SAID and self._family is KeywordFamily.PERSONAL
         if (self._bond >= Bond.SAID and not is_said) or (self._fillers and not self._must_be_quoted):
             return None
-        self._bond = Bond.SAID if self._is_argument or self._word.is_argument else Bond.LOOSE
-        self._must_be_quoted = not is_said
+        self._must_be_quoted = not is_said and (self._family is not KeywordFamily.PERSONAL or text[at - 1] in _QUOTES)
+        is_number = self._word.word in vocabulary().numbers and not self._must_be_quoted
+        is_argument = self._is_argument or self._word.is_argument
+        self._bond = Bond.SAID if is_argument else Bond.ADJACENT if is_number else Bond.LOOSE
         return at + 1
 
     def _open(self, text: str, at: int, unit: int) -> int:
@@ -444,8 +457,13 @@ class AnnouncedValue(State):
         words = vocabulary()
         lowered = word.lower()
         if self._is_again:
-            self._fillers += 1
-            if lowered in words.again or lowered in words.corrects:
+            is_carried = lowered in words.carries
+            self._fillers += not (self._is_far and is_carried)
+            if self._is_far:
+                is_said = lowered in words.says or (is_carried and lowered in words.corrects)
+                is_near = self._fillers < 2 or self._bond is Bond.ADJACENT
+                self._bond = Bond.ADJACENT if is_said and is_near else self._bond if is_carried else Bond.LOOSE
+            elif lowered in words.again or lowered in words.corrects:
                 self._bond = Bond.SAID if lowered in words.corrects else max(self._bond, Bond.ADJACENT)
             elif lowered not in words.carries and lowered not in words.says:
                 self._bond = Bond.LOOSE
@@ -473,10 +491,11 @@ class AnnouncedValue(State):
             return at
         self._fillers += 1
         self._is_exchanged = lowered in words.exchanged
-        if self._family is KeywordFamily.VAGUE and lowered.rpartition("'")[2].partition("-")[0] in words.certain_after:
+        thing = lowered.rpartition("'")[2] + " "
+        if self._family is KeywordFamily.VAGUE and thing[:-1].partition("-")[0] in words.certain_after:
             self._family = KeywordFamily.KEY
             self._needs_sign = False
-        elif self._family is KeywordFamily.CODE and words.of_codes.match(f"{lowered} "):
+        elif self._family is KeywordFamily.CODE and words.of_codes.match(thing):
             self._family = KeywordFamily.PERSONAL
             self._pass_complement(end)
         elif lowered in words.complements and self._bond < Bond.SAID:
@@ -484,8 +503,10 @@ class AnnouncedValue(State):
             self._bond, self._is_for_something = Bond.LOOSE, not self._is_exchanged
         elif lowered in words.numbers:
             self._needs_sign = False
-        elif (lowered not in words.carries or lowered in words.locked) and (is_free or lowered not in words.users):
-            if self._bond_of_complement is None and lowered not in words.locked:
+        elif (
+            (is_loose := lowered not in words.carries) or lowered in words.locked or words.of_codes.match(thing)
+        ) and (is_free or lowered not in words.users):
+            if self._bond_of_complement is None and lowered not in words.locked and is_loose:
                 self._bond = Bond.LOOSE
                 self._is_other_thing |= self._needs_sign and lowered in words.sentence
             self._pass_complement(end)
@@ -587,7 +608,7 @@ class AnnouncedValue(State):
         return stop if behind.group().endswith("/") or is_random(text[at:stop]) else at
 
     def _is_secret(self, value: str) -> bool:
-        if not self._quote and is_reference(value):
+        if not self._quote and (is_reference(value) or (self._is_far and value.lower().startswith(vocabulary().things))):
             return False
         is_long = self._family is KeywordFamily.VAGUE and len(value) >= _NAMED_KEY_CHARS_MIN
         family = KeywordFamily.KEY if is_long and (self._is_named or self._word.is_named) else self._family

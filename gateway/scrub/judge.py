@@ -29,7 +29,7 @@ _EXPRESSION: Final = re.compile(
     r"|(?:os|self|this|process|config|cfg|settings|args|env|environ|request|req|ctx|var|local|secrets?|data|module"
     r"|params|opts|options|conf)\.|\.[A-Za-z][\w-]*[({]|\$\.[a-z]|![a-z]+_[a-z]"
 )
-_NO_CALL: Final = re.compile(r"\([^()]*\)\w")  # what goes on behind its brackets is not called
+_NO_CALL: Final = re.compile(r"\([^()]*\)\w|\$[A-Z][a-z]{3,}\d\d")  # what goes on behind its brackets is not called
 _SCRIPT: Final = re.compile(
     r"\A(?:null|true|false|undefined)[;)]|\A[a-z],[a-z]|\[type=|\{[a-z-]{3,}:|[)}\]][{(;,)}\]]|=>|&&|[=!]==|[<>~]=\d|[<>]\d+\?|\|\||\(\)|`:|\){"
 )
@@ -90,7 +90,7 @@ _WORD_AND_NUMBER: Final = re.compile(r"[^\W\d_]+[-_.]?\d{1,4}(?:\.\d{1,4}){0,3}"
 _PHRASE: Final = re.compile(r"[A-Za-z]{2,12}(?:[-_.][A-Za-z0-9]{1,12}){2,9}", re.ASCII)
 _WORDS: Final = re.compile(r"[a-z]{3,12}(?:-[a-z]{3,12}){3,9}", re.ASCII)  # a phrase, behind `JWT_SECRET=`
 _WORDS_AND_YEAR: Final = re.compile(  # `kitsune1967`, `JasmineZephyr70`: where people must have a digit
-    r"(?:[a-z]{5,}(?:(?:19|20)\d\d|1234)|(?:[A-Z][a-z]{2,}){2,}\d\d|[A-Z][a-z]{7,}(?!19|20)\d{3,4}|(?P<letters>[A-Za-z]{6,})\d{1,4})[!*_.?#]?"
+    r"(?:(?:19|20)\d\d[a-z]{4,}|\d{2,4}[a-z]{4,}[*!]|[a-z]{5,}(?:(?:19|20)\d\d|1234)|(?:[A-Z][a-z]{2,}){2,}\d\d|[A-Z][a-z]{7,}(?!19|20)\d{3,4}|(?P<letters>[A-Za-z]{6,})\d{1,4})[!*_.?#]?"
 )
 _FULL_SIZE_CHARS: Final = 32
 _FULL_SIZE_DISTINCT: Final = 10
@@ -193,7 +193,7 @@ def _is_stand_in(value: str, *, is_quoted: bool) -> bool:
 def is_reference(value: str) -> bool:
     """Tell whether code names something: a call, a lookup, a member, a path. Nobody's password looks like that, not
     even behind the name of an environment variable."""
-    if value.isalnum():
+    if value.isalnum() or vocabulary().chain.fullmatch(value):
         return False
     if "/" in value and "+" not in value and is_wordy(value.replace("#", "/")):
         return True
@@ -225,12 +225,14 @@ def _is_personal(value: str, bond: Bond, *, is_quoted: bool) -> bool:
         kinds = any(map(str.islower, value)) + any(map(str.isupper, value)) + any(map(str.isdigit, value))
         kinds += kinds >= 2 and any(not char.isalnum() and char not in "-_./:" for char in value)
         is_mixed = kinds >= 3 and not _WORD_AND_NUMBER.fullmatch(value) and _has_mark(value)
+        is_mixed = is_mixed or (value[-1].isdigit() and vocabulary().chain.fullmatch(value) is not None)
         words = None if is_mixed else _WORDS_AND_YEAR.fullmatch(value)
         return is_mixed or (words is not None and not (words["letters"] and _is_regular(words["letters"])))
     if bond == Bond.ASSIGNED:
-        return is_quoted or any(map(str.isdigit, value)) or not (_SPELLED.fullmatch(value) and is_wordy(value))
+        is_name = _SPELLED.fullmatch(value) and is_wordy(value) and not vocabulary().chain.fullmatch(value)
+        return is_quoted or any(map(str.isdigit, value)) or not is_name
     if not _has_mark(value):
-        return bool(_PHRASE.fullmatch(value)) and value.count("-") >= 3
+        return bool(vocabulary().chain.fullmatch(value) or (_PHRASE.fullmatch(value) and value.count("-") >= 3))
     return sum(map(str.isalpha, value)) >= 2  # else a number with a sign, a version or an ordinal (`#12`, `3.5`)
 
 

@@ -54,9 +54,9 @@ def _listed(language: int = 0) -> frozenset[str]:
 
 
 def is_mnemonic(value: str) -> bool:
-    """Tell whether a value is words of one of the ten lists, numbered or not; how many, the rule's pattern says."""
+    """Tell whether half of a value's words are of one of the ten lists; how many, the rule's pattern says."""
     words = [word for word in _BETWEEN.split(value) if word]
-    return bool(words) and any(_listed(language).issuperset(words) for language in range(_LANGUAGES))
+    return any(2 * len(_listed(language).intersection(words)) >= len(words) > 0 for language in range(_LANGUAGES))
 
 
 def seed_phrases(text: str, octets: bytes, start: int, end: int) -> list[SecretSpan]:

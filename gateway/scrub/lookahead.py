@@ -88,12 +88,12 @@ _VALUED: Final = _MADE | {KeywordFamily.PERSONAL, KeywordFamily.CODE}
 _PLAIN: Final = r"(?:[A-ZÀ-ÞА-ЯЁ]?[a-zß-ÿа-яё]{1,12}(?:'[a-z]{1,2})?|[A-ZА-ЯЁ]{1,8})"
 _PLAIN_WORD: Final = rf"{_PLAIN}(?=[,.;?!]?(?:\s|\Z))"
 _ALONE: Final = re.compile(rf"{_PLAIN}(?=[:=,.;?!]?(?:\s|\Z))")
-_TALK: Final = re.compile(rf"(?P<ending>[a-zß-ÿа-яё]{{0,12}}+)(?:,? {_PLAIN_WORD}){{0,24}}+")
+_TALK: Final = re.compile(rf"(?P<ending>[a-zß-ÿа-яё]{{0,12}}+)(?:[,.;!?]? {_PLAIN_WORD}){{0,24}}+")
 """Words as in any sentence, in the case that sentences have: none of them is a value, whatever announces it."""
 
 _CJK: Final = "[\u3040-\ud7ff]"
 _STOP: Final = re.compile(
-    rf"[.;!](?=\s|\Z)|\?(?=[^\S\r\n]|\Z)|{_CJK}{{0,12}}(?:[。，；！、]|？(?![\r\n]))|(?=(?P<clause>{_CJK}{{13}}))"
+    rf"[.;!](?=(?P<line>[^\S\n]{{0,3}}(?:\n|\Z)))|{_CJK}{{0,12}}(?:[。，；！、]|？(?![\r\n]))|(?=(?P<clause>{_CJK}{{13}}))"
     r"|,? [1-9][0-9]{1,2}(?=[,.;]?(?P<after>[ \n].{0,5}))(?! [0-9]{3}\b)"
 )
 """Behind these no value is looked for: the end of a sentence that is no question with its answer below, a clause in a
@@ -164,7 +164,7 @@ def _end_of_talk(text: str, at: int, end: int, halt: int, *, is_said: bool) -> t
     if over - talk.end("ending") > REACH_CHARS:
         return over, over
     if stop := _STOP.match(text, over, end):
-        return stop.end(), max(stop.end(), stop.end("clause"), stop.end("after"))
+        return stop.end(), max(stop.end(), *map(stop.end, ("clause", "after", "line")))
     below = _BELOW.match(text, over + text.startswith("?", over), end)
     is_said = is_said or text[over : over + 1] == "?"
     if below is None or follows_cell(text, over) or (is_said and text.startswith(":", below.end())):

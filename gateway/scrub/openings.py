@@ -16,7 +16,7 @@ from gateway.scrub.states import CookieLine, NearVendor, State, StepResult
 from gateway.scrub.view import unit_end
 from gateway.scrub.words import Announcement, KeywordFamily, announces_more, vocabulary
 
-SECOND_WORD: Final = re.compile(r"[ _-]?(?:(?:d[eo]?|di) (?:la )?|d')?(?P<word>[^\W\d_]{1,16}|)")
+SECOND_WORD: Final = re.compile(r"[ _-]?(?:(?:d[aeiou]?l?|el|al|es|för|na|für|for|ot|od) (?:la |the |das )?|d')?(?P<word>[^\W\d_]{1,16}|)")
 _REACH_CHARS: Final = 96
 
 
@@ -92,7 +92,7 @@ class LoginPair(State):
 
     _CONNECTS: Final = re.compile(r"[:=—–-]{1,2}\Z|[-=]{1,2}>\Z|[:=]|[*_`\"']{1,2}")
     _PAIR: Final = re.compile(r"(?P<name>[A-Za-z][a-z.@_-]{0,39}\d{0,4})[:/](?!/)(?P<value>\S{6,64})")
-    _SEPARATES: Final = re.compile(r"/{1,2}\Z|[|:]\Z|(?P<word>and|и|und|y|et|e)\Z")
+    _SEPARATES: Final = re.compile(r"/{1,2}\Z|[|:]\Z|(?P<word>and|и|und|y|et|e|och|og|en|i|a|ve|та)\Z")
     _NAME: Final = re.compile(r"[\w.@+-]{1,40}(?P<separator>[:,]?)\Z")
     _ENDS: Final = re.compile(r"\n|</|\\{0,3}\"[,}\]]")
     _WORDS_MAX: Final = 4

@@ -145,10 +145,10 @@ _CANDIDATE: Final = re.compile(
     re.ASCII,
 )
 _FOLLOWS: Final = re.compile(
-    r"[ \"'`*|,:)]*+(?:(?P<word>[a-zß-ÿа-яё]+)(?=[ ,.;:!?\n])|(?P<clause>[\u3040-\ud7ff]+)"
+    r"[ \"'`*|,:)]*+(?:(?P<word>[a-zß-ɏͰ-ӿ]+)(?=[ ,.;:!?\n])|(?P<clause>[\u3040-\ud7ff]+)"
     r"(?=[^\u3040-\ud7ff])|[\n0-9])"
 )
-_LAST_WORD: Final = re.compile(r"(?s:.*)\s(?P<word>[a-zß-ÿа-яё]{2,24})(?=[ ,])")
+_LAST_WORD: Final = re.compile(r"(?s:.*)\s(?P<word>[a-zß-ɏͰ-ӿ]{2,24})(?=[ ,])")
 _SIGNS: Final = re.compile(r"[\w!@#$%^&*+/=~?.-]+", re.ASCII)
 _VALUE_SIGNS: Final = string.ascii_letters + string.digits + "_!@#$%^&*+/=~?.-"
 _LINKS: Final = re.compile(r"[—–=←⇐⬅👈-]|<-{1,2}|->|[(（]")
@@ -315,11 +315,11 @@ class ValueBeforeKeyword(State):
         if (
             not is_of_thing
             or not (is_handed or bond is Bond.SAID)
-            or text[self._start : self._end].lower().startswith(tuple(words.things))
+            or text[self._start : self._end].lower().startswith(words.things)
         ):
             return StepResult(at, is_over=True)
         bond = Bond.ADJACENT if is_handed else Bond.LOOSE
-        if is_handed and words.of_codes.search(text[self._end : pos].lower()):
+        if is_handed and words.of_codes.search(text[self._end : pos + 1].lower()):
             bond = Bond.SAID  # a number is a secret only where there is a lock
         return self._verdict(text, at, KeywordFamily.PERSONAL, bond)
 

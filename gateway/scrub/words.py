@@ -146,7 +146,9 @@ class Vocabulary:
         self.vendors = frozenset(tables["vendors"]["names"].split())
         self.facts = frozenset(tables["vendors"]["facts"].split())
         self.locked, self.sentence = listed["locked"], listed["sentence"]
-        self.stand_ins, self.things = listed["stand_ins"], listed["things"]
+        self.stand_ins, self.things = listed["stand_ins"], tuple(listed["things"])
+        word = rf"(?!(?:{'|'.join(listed['of_code'])})s?[._-])[a-z]{{4,10}}"
+        self.chain = re.compile(rf"(?:{word}(?:[._-](?=[a-z])|(?=\d|\Z))){{4,9}}\d{{0,4}}", re.ASCII)
         begins, whole = ("|".join(tables["no_secret"][name].values()) for name in ("begins", "whole"))
         self.no_secret = re.compile(rf"{begins}|(?:{whole})\Z")
         self.together = _together(tables["together"])  # by the first word of a phrase, what each second makes of it
@@ -169,7 +171,7 @@ class Vocabulary:
 
         # Sought in the sentence before a word or behind it.
         self.names_login = re.compile(
-            rf"(?:{any_of['users']}{letter}{{0,4}}[:= ]{{1,2}}\S{{1,24}}|\w@[\w.-]{{3,40}})[,;/| ]{{1,3}}\Z"
+            rf"(?:{any_of['users']}{letter}{{0,4}}(?: ad[ıi]| id| is)?[:= ]{{1,2}}(?:is )?\S{{1,24}}|\w@[\w.-]{{3,40}})[,;/| ]{{1,3}}\Z"
         )
         self.asks = re.compile(rf"(?<!{letter}){any_of['asks']}(?!{letter})")
         self.of_codes = re.compile(rf"(?<!{letter}){any_of['of_codes']}")
@@ -279,7 +281,7 @@ def announcement(
         needs_sign = False
     if family in _QUALIFIED:
         said = _sentence(before)
-        if family is KeywordFamily.CODE and (last in _AROUND_NAMES or words.no_codes.search(said[-_DENIES_CHARS:])):
+        if family is KeywordFamily.CODE and ((last in _AROUND_NAMES and not is_glued) or words.no_codes.search(said[-_DENIES_CHARS:])):
             return None
         qualifying = words.of_codes if family is KeywordFamily.CODE else words.of_networks
         if is_glued or qualifying.search(said):
