@@ -264,7 +264,7 @@ class AnnouncedValue(State):
         """Return the position after one connecting piece; `at` itself if a value may begin here; None to give up."""
         char = text[at]
         if self._is_question and char not in "\r\n":
-            return self._go_far(at + 1) if self._may_be_far(text, at) and char == " " else None
+            return self._go_far(at) if char == " " else None
         if self._is_again and (char in "\r\n=" or (char == ":" and self._bond < Bond.SAID and not self._is_far)):
             return None
         if self._is_again and (sign := SAYS_AGAIN.match(text, at, unit_end(text, at, min(end, at + 8)))):
@@ -320,8 +320,9 @@ class AnnouncedValue(State):
         if char in QUESTION_MARKS and unit == at + 1:
             self._is_question = True
             return unit
-        if char in ",.;!" and unit == at + 1 and self._may_be_far(text, at):
-            return self._go_far(unit)
+        is_clause = unit == at + 1 and (char in ".;!" or (char == "," and self._fillers > 0))
+        if is_clause and (far := self._go_far(at)) is not None:
+            return far
         if (char in ".;?!" and unit == at + 1) or (char == "[" and PLACEHOLDER.match(text, at, unit)):
             return None
         if self._is_below and text[at - 1].isspace() and (bullet := BULLET.match(text, at, unit)):
@@ -351,13 +352,11 @@ class AnnouncedValue(State):
             return loose
         return self._open(text, at, unit)
 
-    def _go_far(self, at: int) -> int:
+    def _go_far(self, at: int) -> int | None:
+        if self._family is not KeywordFamily.PERSONAL or self._bond is Bond.ASSIGNED or self._is_below:
+            return None
         self._is_again, self._is_far, self._is_question, self._bond, self._fillers = True, True, False, Bond.LOOSE, 0
-        return at
-
-    def _may_be_far(self, text: str, at: int) -> bool:
-        is_list = text[at] == "," and not self._fillers
-        return self._family is KeywordFamily.PERSONAL and self._bond < Bond.ASSIGNED and not (self._is_below or is_list)
+        return at + 1
 
     def _pass_loose_sign(self, text: str, at: int, unit: int) -> int | None:
         """Skip a sign that is between a word and its value but assigns nothing."""
@@ -608,7 +607,8 @@ class AnnouncedValue(State):
         return stop if behind.group().endswith("/") or is_random(text[at:stop]) else at
 
     def _is_secret(self, value: str) -> bool:
-        if not self._quote and (is_reference(value) or (self._is_far and value.lower().startswith(vocabulary().things))):
+        things = vocabulary().things if self._is_far else ()
+        if not self._quote and (is_reference(value) or value.lower().startswith(things)):
             return False
         is_long = self._family is KeywordFamily.VAGUE and len(value) >= _NAMED_KEY_CHARS_MIN
         family = KeywordFamily.KEY if is_long and (self._is_named or self._word.is_named) else self._family

@@ -54,9 +54,9 @@ def _listed(language: int = 0) -> frozenset[str]:
 
 
 def is_mnemonic(value: str) -> bool:
-    """Tell whether half of a value's words are of one of the ten lists; how many, the rule's pattern says."""
+    """Tell whether most of a value's words are of one of the ten lists; how many, the rule's pattern says."""
     words = [word for word in _BETWEEN.split(value) if word]
-    return any(2 * len(_listed(language).intersection(words)) >= len(words) > 0 for language in range(_LANGUAGES))
+    return any(4 * len(_listed(language).intersection(words)) >= 3 * len(words) > 0 for language in range(_LANGUAGES))
 
 
 def seed_phrases(text: str, octets: bytes, start: int, end: int) -> list[SecretSpan]:

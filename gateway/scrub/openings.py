@@ -16,7 +16,7 @@ from gateway.scrub.states import CookieLine, NearVendor, State, StepResult
 from gateway.scrub.view import unit_end
 from gateway.scrub.words import Announcement, KeywordFamily, announces_more, vocabulary
 
-SECOND_WORD: Final = re.compile(r"[ _-]?(?:(?:d[aeiou]?l?|el|al|es|för|na|für|for|ot|od) (?:la |the |das )?|d')?(?P<word>[^\W\d_]{1,16}|)")
+SECOND_WORD: Final = re.compile(r"[ _-]?(?:(?:d[aeiou]?l?|el|al|es|för|na|for) (?:la )?|d')?(?P<word>[^\W\d_]{1,16}|)")
 _REACH_CHARS: Final = 96
 
 

@@ -170,9 +170,8 @@ class Vocabulary:
         self.hands = backwards(around["hands"], "[ \"'`“«„]{1,3}", r"(?![^\W_])")
 
         # Sought in the sentence before a word or behind it.
-        self.names_login = re.compile(
-            rf"(?:{any_of['users']}{letter}{{0,4}}(?: ad[ıi]| id| is)?[:= ]{{1,2}}(?:is )?\S{{1,24}}|\w@[\w.-]{{3,40}})[,;/| ]{{1,3}}\Z"
-        )
+        named = rf"{any_of['users']}{letter}{{0,4}}(?: ad\w| id| is)?[:= ]{{1,2}}(?:is )?\S{{1,24}}"
+        self.names_login = re.compile(rf"(?:{named}|\w@[\w.-]{{3,40}})[,;/| ]{{1,3}}\Z")
         self.asks = re.compile(rf"(?<!{letter}){any_of['asks']}(?!{letter})")
         self.of_codes = re.compile(rf"(?<!{letter}){any_of['of_codes']}")
         self.of_networks = re.compile(rf"(?<!{letter}){any_of['of_networks']}(?!{letter})")
@@ -281,7 +280,8 @@ def announcement(
         needs_sign = False
     if family in _QUALIFIED:
         said = _sentence(before)
-        if family is KeywordFamily.CODE and ((last in _AROUND_NAMES and not is_glued) or words.no_codes.search(said[-_DENIES_CHARS:])):
+        is_part = last in _AROUND_NAMES and not is_glued
+        if family is KeywordFamily.CODE and (is_part or words.no_codes.search(said[-_DENIES_CHARS:])):
             return None
         qualifying = words.of_codes if family is KeywordFamily.CODE else words.of_networks
         if is_glued or qualifying.search(said):
