@@ -38,8 +38,8 @@ _CALL: Final = re.compile(
     r"[$@]?([A-Za-z_][\w.]*\w)(?:[(\[]|(?<=\w)\{(?=\w)|\?\?|\?\.|->|::|[+|][A-Za-z_]+\.|!?,?\Z)|\$(\w{2,24})-\Z",
     re.ASCII,
 )
-_NUMBERED_MEMBER: Final = re.compile(  # no member is called so: `berlin.2302`, `h4rb0r.88`, `berlin.harbor88`
-    r"\.\d{2,}!?\Z|\d\D+\d.*\d\Z|\A[A-Za-z]{3,}\.(?!(?i:sha|utf|base|u?int|float|md|aes|[ehpr]s|ed|key|conv|step|test)\d)[A-Z]?[a-z]{2,12}_?\d{2,4}\Z",
+_NUMBERED_MEMBER: Final = re.compile(  # no member or variable is called so: `berlin.2302`, `h4rb0r.88`, `$Harbor88`
+    r"\.\d{2,}!?\Z|\d\D+\d.*\d\Z|\A\$[A-Z][a-z]{3,11}[1-9]\d{1,3}!?\Z|\A[A-Za-z]{3,}\.(?!(?i:sha|utf|base|u?int|float|md|aes|[ehpr]s|ed|key|conv|step|test)\d)[A-Z]?[a-z]{2,12}_?\d{2,4}\Z",
     re.ASCII,
 )
 MASKED: Final = re.compile(r"[*•xX.…_#?-]{3,}\Z|.{0,4}[*•]{3,}|<?\[?(?:redacted|removed|hidden)", re.IGNORECASE)
@@ -229,8 +229,8 @@ def _is_personal(value: str, bond: Bond, *, is_quoted: bool) -> bool:
         words = None if is_mixed else _WORDS_AND_YEAR.fullmatch(value)
         return is_mixed or (words is not None and not (words["letters"] and _is_regular(words["letters"])))
     if bond == Bond.ASSIGNED:
-        is_name = _SPELLED.fullmatch(value) and is_wordy(value) and not vocabulary().chain.fullmatch(value)
-        return is_quoted or any(map(str.isdigit, value)) or not is_name
+        is_code = _SPELLED.fullmatch(value) and is_wordy(value) and not vocabulary().chain.fullmatch(value)
+        return is_quoted or any(map(str.isdigit, value)) or not is_code
     if not _has_mark(value):
         return bool(vocabulary().chain.fullmatch(value) or (_PHRASE.fullmatch(value) and value.count("-") >= 3))
     return sum(map(str.isalpha, value)) >= 2  # else a number with a sign, a version or an ordinal (`#12`, `3.5`)

@@ -145,7 +145,9 @@ _MARK: Final = re.compile(  # what a quotation, a comment, a difference or a log
     r"| {0,6}\d{1,5}(?:\t|  | {1,4}│ |: ?)|: \d{10}:\d+;|\^?[0-9a-f]{7,40} \([^()\n]{10,60}\) "
 )
 _NEXT_STRING: Final = re.compile(r"(?<=\n\",\n)\s{0,12}\"|\\{0,3}\", ?\\{0,3}\"")  # between lines in a list
-_WRAPPED_END: Final = re.compile(r"\\{0,7}[\"'](?=[\]}),;:<\"']|\s*\Z)|</|<br|\{(?:code|noformat)\}|\]\]>|\[/\w+\]|`")
+_WRAPPED_END: Final = re.compile(
+    r"\\{0,7}[\"'](?=[\]}),;:<\"']|\s*\Z|\s[\w:-]{1,20}=[\"'])|</|<br|\{(?:code|noformat)\}|\]\]>|\[/\w+\]|`"
+)
 """Where the last line ends of a text that stands in quotes or in marks of its own."""
 
 _WRAPPED_ENDS_MAX: Final = 16

@@ -307,7 +307,7 @@ class ValueBeforeKeyword(State):
             elif not (lowered in words.leading or words.of_codes.match(lowered)) and (
                 bond is None or is_of_thing or word.group().islower()
             ):
-                is_of_thing = is_of_thing and lowered in words.complements
+                is_of_thing = is_of_thing and (lowered in words.complements or lowered in words.again)
                 break
             is_certain |= lowered in words.vendors
             phrase = words.together.get(lowered, {})
@@ -319,7 +319,7 @@ class ValueBeforeKeyword(State):
         ):
             return StepResult(at, is_over=True)
         bond = Bond.ADJACENT if is_handed else Bond.LOOSE
-        if is_handed and words.of_codes.search(text[self._end : pos + 1].lower()):
+        if is_handed and words.of_codes.search(f"{text[self._end : pos].lower()} ".replace(",", " ")):
             bond = Bond.SAID  # a number is a secret only where there is a lock
         return self._verdict(text, at, KeywordFamily.PERSONAL, bond)
 

@@ -14,6 +14,28 @@ SCRUBBER = Scrubber(placeholder_key=b"talk")
 READABLE: Final = "ABCDEFGHJKMNPQRSTVWXYZ23456789"
 
 TALK = r"""
+I changed the password yesterday, it should work now
+I changed the password. It takes 24 hours or so, they said
+the password is expired, see page2 of the manual
+forgot my password? no, the Samsung2024 is broken
+the PIN was changed, it's a long story of 2019
+the door code got changed, it's the same for all 40 flats
+did you get the login code? yes, at 10:30
+the password would be longer than 12 characters
+your password should be at least 8 characters, with two digits
+use my.package.loader.tests for the password page
+password: module.settings.database.default
+the password field is called user_login_form_value
+ich habe das Passwort geändert, es ist jetzt sicherer
+j'ai changé le mot de passe, c'est plus sûr
+cambié la contraseña, ahora es más larga
+поменял пароль, теперь он длиннее
+zmieniłem hasło, teraz jest dłuższe
+I encrypted the disk with AES256
+we unlock the door at 8:30
+modes: fast / slow2 and read / write
+$Config12 holds the name of the theme
+the recovery code was merged in release 2.4.1
 PIN code 131072 is the area code
 Pincode: 131072 Old Town
 the pin code of the shop is 131072, Old Town, Springfield

@@ -11,6 +11,15 @@ from tests.scrubbing import draw
 
 SECRET = "otterLamp77"
 ANNOUNCED = r"""
+we reset your account password. For now it is {p}
+das Passwort müsste {p} sein
+la contraseña debería ser {p}
+a senha ficou {p}
+парлоь {p}
+jelszo: {p}
+losenord {p}
+kelmet el ser {p}
+la clé wifi est {p}
 auth: { user: 'bob', pass: '{p}!' }
 mongo "mongodb://bob:{p}@db/x"
 ssh bob@host  # pw {p}!
