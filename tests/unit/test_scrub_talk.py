@@ -36,6 +36,15 @@ we unlock the door at 8:30
 modes: fast / slow2 and read / write
 $Config12 holds the name of the theme
 the recovery code was merged in release 2.4.1
+you can connect to db2 with psql and pgcli2
+puedes entrar en la sala 2 con Ana y grupo3
+added you as reviewer: frontend / v2-api
+zum Öffnen bitte Datei2 wählen
+Laptop: i7-1260P / 16GB
+which code? 404 or 500
+GET /login HTTP/1.1
+seed phrase: write these twelve words down on paper and keep them somewhere safe at home
+hand $Base64 and $Server01 as the password
 PIN code 131072 is the area code
 Pincode: 131072 Old Town
 the pin code of the shop is 131072, Old Town, Springfield

@@ -20,6 +20,16 @@ jelszo: {p}
 losenord {p}
 kelmet el ser {p}
 la clé wifi est {p}
+you can get on host7 with bob and {p}
+du kommst auf host7 mit bob und {p}
+made you an account on the wiki: bob / {p}
+bob@example.org – {p}
+Laptop: bob / {p}
+to open it use {p}
+la password e' {p}
+type /login {p} when you are in
+the wifi box: http://10.0.0.7:8080 admin {p}
+👤 bob 🔒 {p}
 auth: { user: 'bob', pass: '{p}!' }
 mongo "mongodb://bob:{p}@db/x"
 ssh bob@host  # pw {p}!
