@@ -29,7 +29,7 @@ _EXPRESSION: Final = re.compile(
     r"|(?:os|self|this|process|config|cfg|settings|args|env|environ|request|req|ctx|var|local|secrets?|data|module"
     r"|params|opts|options|conf)\.|\.[A-Za-z][\w-]*[({]|\$\.[a-z]|![a-z]+_[a-z]"
 )
-_NO_CALL: Final = re.compile(r"\([^()]*\)\w|\$[A-Z][a-z]{3,}\d\d")  # what goes on behind its brackets is not called
+_NO_CALL: Final = re.compile(r"\([^()]*\)\w")  # what goes on behind its brackets is not called
 _SCRIPT: Final = re.compile(
     r"\A(?:null|true|false|undefined)[;)]|\A[a-z],[a-z]|\[type=|\{[a-z-]{3,}:|[)}\]][{(;,)}\]]|=>|&&|[=!]==|[<>~]=\d|[<>]\d+\?|\|\||\(\)|`:|\){"
 )
@@ -39,7 +39,7 @@ _CALL: Final = re.compile(
     re.ASCII,
 )
 _NUMBERED_MEMBER: Final = re.compile(  # no member or variable is called so: `berlin.2302`, `h4rb0r.88`, `$Harbor88`
-    r"\.\d{2,}!?\Z|\d\D+\d.*\d\Z|\A\$[A-Z][a-z]{3,11}[1-9]\d{1,3}!?\Z|\A[A-Za-z]{3,}\.(?!(?i:sha|utf|base|u?int|float|md|aes|[ehpr]s|ed|key|conv|step|test)\d)[A-Z]?[a-z]{2,12}_?\d{2,4}\Z",
+    r"\.\d{2,}!?\Z|\d\D+\d.*\d\Z|\A\$[A-Z][a-z]{3,11}(?!0[0-3]!?\Z)\d{2,4}!?\Z|\A[A-Za-z]{3,}\.(?!(?i:sha|utf|base|u?int|float|md|aes|[ehpr]s|ed|key|conv|step|test)\d)[A-Z]?[a-z]{2,12}_?\d{2,4}\Z",
     re.ASCII,
 )
 MASKED: Final = re.compile(r"[*•xX.…_#?-]{3,}\Z|.{0,4}[*•]{3,}|<?\[?(?:redacted|removed|hidden)", re.IGNORECASE)
