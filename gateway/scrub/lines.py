@@ -436,17 +436,17 @@ _HEAD_CHARS_MAX: Final = 160
 _COLUMN_NAME_CHARS_MAX: Final = 32  # the head of a column is a name of a few words
 _HEAD: Final = re.compile(rf"[^\W\d_](?:[^\W\d]|[ _/-](?! )){{0,{_COLUMN_NAME_CHARS_MAX - 1}}}\d?")
 _FIRST_HEAD: Final = re.compile(rf"{_HEAD.pattern}\Z")  # of the first column, behind what stands before it on its line
-_AT_EDGE: Final = re.compile(r"[\\\"'`*]{0,6}[ \t]{0,40}(?:(?:<br/?>)?\r?\n|[|│,;\t]|(?<= ) )")
-_MAY_END_CELL: Final = re.compile(r"(?=[ \t\r|│,;\\\"'`*<])[\\\"'`*]{0,6}+ ?+(?:<br|[\s|│,;\"'`*]|\Z)")
+_AT_EDGE: Final = re.compile(r"[\\\"'`*]{0,6}[ \t]{0,40}(?:(?:<br/?>)?\r?\n|[|│,;\t]|\\t|(?<= ) )")
+_MAY_END_CELL: Final = re.compile(r"\\{1,4}t|(?=[ \t\r|│,;\\\"'`*<])[\\\"'`*]{0,6}+ ?+(?:<br|[\s|│,;\"'`*]|\Z)")
 """What may become an edge when more of the text is there."""
 
 _HEAD_REST: Final = re.compile(r"(?:[^\W\d]|[-/ \t|│,;\\\"'`*\r])*(?:<br/?>)?\n?")
 """What follows on the line of a header; any other character says that this is none."""
 
 _RULE_LINE: Final = re.compile(r"(?:[\s|:=+\u2500-\u257f-]*(?:<br/?>)?|\",)\Z")
-_PARTS_CELLS: Final = re.compile(r"[|│\t;,]|  ")
+_PARTS_CELLS: Final = re.compile(r"[|│\t;,]|  |\\t")
 _AROUND_CELL: Final = " \t\r\\\"'`*}]"
-_BETWEEN_CELLS: Final = tuple(map(re.compile, (r"\|{1,2}|│", r"\t", ";", ",", r"[ \t]{2,}")))
+_BETWEEN_CELLS: Final = tuple(map(re.compile, (r"\|{1,2}|│", r"\t|\\{1,4}t", ";", ",", r"[ \t]{2,}")))
 """Signs that part the cells, those first that are no part of a text."""
 
 
@@ -535,9 +535,9 @@ class TableColumn(State):
 
     def _row(self, text: str, at: int, end: int, between: re.Pattern[str], count: int) -> list[tuple[int, int]]:
         """Return the cells of a row; if they are not so many, those before what ends the text that holds it."""
-        at = _behind(self._mark, text, at)
-        cells = _cells_of(text, at, end, between)
-        for ending in islice(_WRAPPED_END.finditer(text, at, end), _WRAPPED_ENDS_MAX) if len(cells) != count else ():
+        cells = _cells_of(text, at := _behind(self._mark, text, at), end, between)
+        is_row = len(cells) == count and not _WRAPPED_END.search(text, cells[-1][0] + 1, cells[-1][1])
+        for ending in () if is_row else islice(_WRAPPED_END.finditer(text, at, end), _WRAPPED_ENDS_MAX):
             if len(shorter := _cells_of(text, at, ending.start(), between)) == count:
                 return shorter
         return cells

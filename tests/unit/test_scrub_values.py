@@ -439,3 +439,10 @@ def test_a_user_that_a_password_is_for_is_none() -> None:
     text = draw("the password for user ivan96 is <base62:11>7", seed=1)
     assert scrub(text).startswith("the password for user ivan96 is [redacted:")
     assert scrub("InvalidPassword: wrong password for user ivan96") == "InvalidPassword: wrong password for user ivan96"
+
+
+@pytest.mark.parametrize("around", ["<m><![CDATA[{}]]></m>", "VALUES (7, '{}');", '{{"text": "{}", "n": 1}}', "{}"])
+def test_the_last_row_of_a_table_ends_where_its_text_does(around: str) -> None:
+    value = draw("<base62:11>7", seed=1)
+    assert value not in scrub(around.format(f"name,url,password\nx,https://example.org/,{value}"))
+    assert value not in scrub(around.format(f"Name\\tPassword\\nAnn\\t{value}"))
