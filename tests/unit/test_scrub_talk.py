@@ -43,6 +43,7 @@ zum Öffnen bitte Datei2 wählen
 Laptop: i7-1260P / 16GB
 which code? 404 or 500
 GET /login HTTP/1.1
+  + Pass LIBFOO4_ARCH_FLAG to make install
 seed phrase: write these twelve words down on paper and keep them somewhere safe at home
 hand $Base64 and $Server01 as the password
 PIN code 131072 is the area code
