@@ -89,7 +89,6 @@ OPEN_MEASURE: Final = re.compile(r"\d{1,6}(?:(?: \w{0,7}){0,3}|,? ?(?:[A-Z][a-z]
 SPLIT_NUMBER: Final = re.compile(r"[0-9]{3}[ -][0-9]{3}(?![ -]?[0-9])\b")
 
 NEXT_NAME: Final = re.compile(r"(?:[^\W\d_]{2,24}_){0,4}([^\W\d_]{2,24})(?=[=:])")
-NEXT_SETTING: Final = re.compile(r"\+?[A-Z][A-Z0-9_]{2,40}=(?!=)")
 SCHEME_AND_VALUE: Final = re.compile(r"[A-Za-z-]{3,16} (?:token=)?(?=\S+\Z)")
 NAME_AND_VALUE: Final = re.compile(r"[^/:|]{1,64}[/:|](?!/)")
 
@@ -146,9 +145,7 @@ def closing_of(quote: str) -> re.Pattern[str]:
     return re.compile(rf"(?<!\\)(?:\\{{{2 * (backslashes + 1)}}})*{re.escape(quote)}")
 
 
-_NEXT_ITEM: Final = re.compile(
-    r"\\{0,3}[\"'`]\s{0,32},?\s{0,32}(?:(?<=\n)[-+>#*|]{1,2}\s{1,32})?[bfru@]?(?P<quote>\\{0,3}[\"'`])"
-)
+_NEXT_ITEM: Final = re.compile(r"\\{0,3}[\"'`][\s,]{0,64}(?:(?<=\n)[-+>#*|]\s{1,32})?[bfru@]?(?P<quote>\\{0,3}[\"'`])")
 _NEXT_PART: Final = re.compile(
     r"\\{0,3}[\"'`][ \t]{0,4}(?:(?:\\{1,4}|[+.&])?[ \t]{0,4}\r?\n[ \t>|#+*/-]{2,40}|[+.&]|\.\.)[ \t]{0,4}[bfru@]?"
     r"(?P<quote>\\{0,3}[\"'`])"
@@ -536,8 +533,7 @@ class AnnouncedValue(State):
             return StepResult(at, waits=True)
         elif NO_VALUE.match(text, at, end):
             return StepResult(at, is_over=True)
-        name = NEXT_NAME.match(text, at, end)
-        if (name and is_announcing(name[1].lower())) or (self._is_below and NEXT_SETTING.match(text, at, end)):
+        if (name := NEXT_NAME.match(text, at, end)) and is_announcing(name[1].lower()):
             return StepResult(at, is_over=True)
         is_split = self._word.word in vocabulary().numbers and SPLIT_NUMBER.match(text, at, end)
         bare = is_split or _BARE_VALUE.match(text, at, unit_end(text, at, limit))

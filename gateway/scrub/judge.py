@@ -25,7 +25,7 @@ class Bond(IntEnum):
 
 _EXPRESSION: Final = re.compile(
     r"[{<\[(]|[$%@&#][{<\[(]|&[A-Za-z_]\w{1,24}=|%\w{2,}%\Z|--[a-z]|[a-z][a-z0-9+.-]*://"
-    r"|[a-z_]{3,}=(?:\d+|True|False|None)\Z|[A-Z][A-Z0-9]*_[A-Z0-9_]+=|(?:vault|ssm|keyring|env|file|sops|akv):"
+    r"|[a-z_]{3,}=(?:\d+|True|False|None)\Z|\+?(?:[A-Z][A-Z0-9]*_[A-Z0-9_]+|[A-Z]{3,24})=(?!=|\Z)|(?:vault|ssm|keyring|env|file|sops|akv):"
     r"|(?:os|self|this|process|config|cfg|settings|args|env|environ|request|req|ctx|var|local|secrets?|data|module"
     r"|params|opts|options|conf)\.|\.[A-Za-z][\w-]*[({]|\$\.[a-z]|![a-z]+_[a-z]"
 )

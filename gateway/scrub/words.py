@@ -57,7 +57,6 @@ _WORDS_KEPT: Final = 4096
 _SWALLOWED_CHARS_MAX: Final = 24
 _SWALLOWED_CHARS_MIN: Final = 3  # shorter words stand at the end of random characters by chance
 _IDENTIFIER_BEFORE: Final = re.compile(r"[^\W\d]*[_-]*\Z")
-_TOKENS: Final = frozenset(["token", "tokens"])
 
 
 class KeywordFamily(StrEnum):
@@ -272,8 +271,8 @@ def announcement(
     if ("{" in before or "[" in before or "</" in before or ":s" in before) and _MENTIONED.search(before):
         return None
     needs_sign = word in words.needs_sign and last != "_" and not words.names_login.search(before)
-    denies = words.denies_token if word in _TOKENS else words.denies_before if family is KeywordFamily.VAGUE else None
-    if denies is not None and denies.match(before[::-1]):
+    denies = words.denies_before if family is KeywordFamily.VAGUE else words.denies_token
+    if (family is KeywordFamily.VAGUE or word[:5] == "token") and denies.match(before[::-1]):
         return None
     if (family is KeywordFamily.VAGUE or needs_sign) and words.certain_before.match(before[::-1]):
         family = KeywordFamily.KEY if family is KeywordFamily.VAGUE else family
