@@ -35,7 +35,7 @@ from gateway.scrub.openings import CommandLine, ReadAhead, opened_by
 from gateway.scrub.own_rules import OWN, OwnRuleReader, OwnRules
 from gateway.scrub.raw_text import decoded
 from gateway.scrub.rules import Movable, SecretSpan
-from gateway.scrub.states import Candidate, KeyBlock, NearVendor, State, StepResult, ValueBeforeKeyword
+from gateway.scrub.states import Candidate, KeyBlock, State, StepResult, ValueBeforeKeyword
 from gateway.scrub.view import CONTEXT_CHARS, RUN_CHARS_MAX, View, closed_until, is_cjk
 from gateway.scrub.words import Announcement, announcement, is_announcing, swallowed, vocabulary
 from gateway.scrub.wrapped import WrappedTokens
@@ -335,7 +335,7 @@ class Machine(Movable):
         due_at = self._due.due_at if self._due is not None else None
         is_due = due_at is not None and self._at <= due_at <= end and type(state) not in _UNINTERRUPTED
         limit = min(end, self._at + CONTEXT_CHARS, due_at if is_due and due_at is not None else end)
-        is_walk = ahead.lines and type(state) in (AnnouncedValue, CommandLine, NearVendor, ReadAhead)
+        is_walk = ahead.lines and type(state) in (AnnouncedValue, CommandLine, ReadAhead)
         for at, _, rule in reversed(ahead.lines) if is_walk else ():
             if at >= limit:
                 break

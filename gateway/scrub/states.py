@@ -460,8 +460,7 @@ class NearVendor(State):
                 return StepResult(field.start(), is_over=True)
             value = _VALUE.match(text, field.start(), unit)
             if value and field.group() not in vocabulary().facts and self._is_random(value.group()):
-                self._begun_at, self._is_assigned = value.end(), False  # its other half may follow
-                return StepResult(value.end(), cut=SecretSpan(*value.span(), KeywordFamily.KEY.rule))
+                return StepResult(value.end(), is_over=True, cut=SecretSpan(*value.span(), KeywordFamily.KEY.rule))
             words = (word.group().lower() for word in _VENDOR_WORD.finditer(field.group()))
             if announces_more(field.group()) or not vocabulary().facts.isdisjoint(words):
                 return StepResult(field.start(), is_over=True)

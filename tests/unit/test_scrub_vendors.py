@@ -16,8 +16,6 @@ SENTENCES = (
     "X_{upper}_PAT={value}",
     '  {name}.app_certificate: "{value}"',
     "<id>{{{name} AQAAABAAA {value}}}</id>",
-    "{name} = {name}.Connection('3f9Kd02mQx81LtBz6Wv4', '{value}')",
-    "new {name}.Client('AC3f2a9c1b7d8e4f60a1b2c3d4e5f60718', '{value}')",
 )
 OTHER_THINGS = (
     "{name} commit {value}",
