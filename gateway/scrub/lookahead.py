@@ -88,16 +88,30 @@ _VALUED: Final = _MADE | {KeywordFamily.PERSONAL, KeywordFamily.CODE}
 _PLAIN: Final = r"(?:[A-ZÀ-ÞА-ЯЁ]?[a-zß-ÿа-яё]{1,12}(?:'[a-z]{1,2})?|[A-ZА-ЯЁ]{1,8})"
 _PLAIN_WORD: Final = rf"{_PLAIN}(?=[,.;?!]?(?:\s|\Z))"
 _ALONE: Final = re.compile(rf"{_PLAIN}(?=[:=,.;?!]?(?:\s|\Z))")
-_TALK: Final = re.compile(rf"(?P<ending>[a-zß-ÿа-яё]{{0,12}}+)(?:[,.;!?]? {_PLAIN_WORD}){{0,24}}+")
-"""Words as in any sentence, in the case that sentences have: none of them is a value, whatever announces it."""
-
 _CJK: Final = "[\u3040-\ud7ff]"
-_STOP: Final = re.compile(
-    rf"[.;!](?=(?P<line>[^\S\n]{{0,3}}(?:\n|\Z)))|{_CJK}{{0,12}}(?:[。，；！、]|？(?![\r\n]))|(?=(?P<clause>{_CJK}{{13}}))"
-    r"|,? [1-9][0-9]{1,2}(?=[,.;]?(?P<after>[ \n].{0,5}))(?! [0-9]{3}\b)"
-)
-"""Behind these no value is looked for: the end of a sentence that is no question with its answer below, a clause in a
-script without spaces, a long one, and a number too short for any value."""
+
+
+def _talk(joins: str) -> re.Pattern[str]:
+    """Return words as in any sentence, in the case that sentences have: none of them is a value of any kind."""
+    return re.compile(rf"(?P<ending>[a-zß-ÿа-яё]{{0,12}}+)(?:{joins}? {_PLAIN_WORD}){{0,24}}+")
+
+
+def _stop(over: str) -> re.Pattern[str]:
+    """Return what no value is looked for behind: what ends a sentence if `over` follows, a clause in a script without
+    spaces, a long one, and a number too short for any value."""
+    return re.compile(
+        rf"(?:[.;!]|(?P<asks>\?))(?=(?P<line>{over}))"
+        rf"|{_CJK}{{0,12}}(?:[。，；！、]|？(?![\r\n]))|(?=(?P<clause>{_CJK}{{13}}))"
+        r"|,? [1-9][0-9]{1,2}(?=[,.;]?(?P<after>[ \n].{0,5}))(?! [0-9]{3}\b)"
+    )
+
+
+# What people chose may be told in the next sentence, or as the answer to a question; what was made, in its own only.
+_TALKS: Final = {True: _talk("[,.;!?]"), False: _talk(",")}
+_STOPS: Final = {
+    True: _stop(r"[^\S\n]{0,3}(?(asks)\Z|(?:\n|\Z))"),
+    False: _stop(r"(?(asks)(?:[^\S\r\n]|\Z)|(?:\s|\Z))"),
+}
 
 _BELOW: Final = re.compile(rf"\r?\n\s{{0,12}}(?!(?i:[a-z]*{UNSPOKEN.pattern}))(?P<word>{_PLAIN})(?=[:,.;?!]?(?:\s|\Z))")
 """The first word of the next line, which is no value either if it can be spoken."""
@@ -156,14 +170,14 @@ def _end_of_talk(text: str, at: int, end: int, halt: int, *, is_said: bool) -> t
     """Return up to where the sentence goes on as sentences do, and how much of the text says so: until it is over, no
     value is in reach, or another announcing word begins at `halt`; None if it does not.
     What `is_said` may stand below behind the name of who says it."""
-    talk = _TALK.match(text, at, min(end, halt + 1))
+    talk = _TALKS[is_said].match(text, at, min(end, halt + 1))
     assert talk is not None, "it may be empty"
     over = talk.end()
     if over > halt:
         return halt, halt
     if over - talk.end("ending") > REACH_CHARS:
         return over, over
-    if stop := _STOP.match(text, over, end):
+    if stop := _STOPS[is_said].match(text, over, end):
         return stop.end(), max(stop.end(), *map(stop.end, ("clause", "after", "line")))
     below = _BELOW.match(text, over + text.startswith("?", over), end)
     is_said = is_said or text[over : over + 1] == "?"

@@ -283,10 +283,8 @@ class WrappedTokens(Movable):
             if (chain := chain_from(text, head, border, is_last=is_last)) is None:
                 self._read_until = line_end.start()
                 return head.start
-            found = self._encoded(chain) if head.is_encoded else self._across(chain)
-            self.spans += found
-            if found or head.is_encoded:  # else one of the lines below may begin a token of its own
-                at = max(at, chain.starts[-1])
+            self.spans += self._encoded(chain) if head.is_encoded else self._across(chain)
+            at = max(at, chain.starts[-1])
         self._read_until = max(at, self._read_until)
         if not is_last and border > start and text[border - 1] in " \t":
             head = head_before(text, start, border)
