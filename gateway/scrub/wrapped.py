@@ -48,6 +48,13 @@ def begins_token(run: str) -> bool:
     return any(rule.match(run, 0, 0) for literal in first for rule in rules.beginning_with(run, 0, literal))
 
 
+def _is_marked(piece: str) -> bool:
+    """Tell whether it begins as only a token does (`hf_`, `AKIA`), whether or not all of that is there; the middle of a
+    token begins so once in many thousand lines."""
+    first = rule_book().sites(piece[: _anchor_chars_max()])[:1]
+    return any(not at and len(literal) + (not literal[-1].isalnum()) >= _MARK_CHARS_MIN for at, literal in first)
+
+
 def is_beginning(piece: str) -> bool:
     """Tell whether this is an anchor, or a part of one from its first character on."""
     return piece in _beginnings() or piece in rule_book().by_anchor
@@ -88,6 +95,7 @@ def _anchor_chars_max() -> int:
 
 _PIECE_CHARS_MAX: Final = 2048
 _JOINED_CHARS_MAX: Final = 6144  # a longer token than this is not put together; it was found in part already
+_MARK_CHARS_MIN: Final = 4  # of an anchor, whose last sign counts twice
 _PIECES_MAX: Final = 64
 _PIECES_DECODED: Final = 3  # so many lines show whether what they encode ends in the middle of a secret
 _NEAR_CHARS: Final = 96
@@ -218,7 +226,7 @@ def chain_from(text: str, head: Head, border: int, *, is_last: bool) -> Chain | 
             break
         piece, stop = found.group(), found.end()
         if not head.is_encoded:
-            if begins_token(piece):
+            if begins_token(piece) or _is_marked(piece):
                 break
             if piece.endswith("=") and not piece.endswith("=="):
                 piece, stop = piece[:-1], stop - 1

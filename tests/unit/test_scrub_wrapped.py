@@ -75,6 +75,13 @@ def test_two_tokens_in_two_lines_are_two() -> None:
     assert told(f"{TOKEN}\n{TOKEN[::-1]}\n{LONG}") == f"…\n{TOKEN[::-1]}\n…"
 
 
+@pytest.mark.parametrize("above", ["hf_<base62:34>", "doo_v1_<hex:64>", "sk-<base62:20>T3BlbkFJ<base62:20>"])
+@pytest.mark.parametrize("token", ["hf_<base62:34>", "doo_v1_<hex:64>", "AKIA<base32:16>"])
+def test_a_token_that_is_broken_below_another_goes(above: str, token: str) -> None:
+    whole = draw(token, seed=1)
+    assert told(f"{draw(above, seed=2)} \n{whole[:14]}=\n{whole[14:]}\n") == "… \n…\n"
+
+
 def test_a_part_that_is_a_token_by_itself_goes_even_if_nothing_follows() -> None:
     assert told(f"{LONG[:60]}\n") == "…\n"
     assert told(f"{LONG[:60]}\nand then") == "…\nand then"
