@@ -29,7 +29,7 @@ from gateway.scrub.known import (
     kind_of,
 )
 from gateway.scrub.known import RULE as KNOWN
-from gateway.scrub.lines import LineRule, ListedRun, RuledLines, TableColumn, open_anchor
+from gateway.scrub.lines import LineRule, ListedRun, RuledLines, TableColumn, may_open, open_anchor
 from gateway.scrub.lookahead import Lookahead, LookaheadScanner
 from gateway.scrub.openings import CommandLine, ReadAhead, opened_by
 from gateway.scrub.own_rules import OWN, OwnRuleReader, OwnRules
@@ -290,7 +290,9 @@ class Machine(Movable):
         if due_at is not None and isinstance(due, RuledLines) and type(state) is ReadAhead and due is not self._due:
             if due.waits(text, due_at, end, is_last=is_last):
                 return False
-            ruled_at, due_at = due_at, None
+            if may_open(due.rule, text, due_at, end, is_last=is_last):  # now that all of its line is there
+                ruled_at = due_at
+            due_at = None
         step = state.step(text, self._at, due_at or end, is_last=is_last and due_at is None)
         if due_at is not None and step.waits:
             due_at = None
