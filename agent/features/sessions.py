@@ -178,7 +178,7 @@ def choice_commands(store: Store, models: Models, ending: SubagentStopper) -> tu
         words = asked.words
         if not (asked.argument.isdecimal() and asked.argument.isascii()):
             return words.say("Write /resume and the number of a conversation; /sessions lists them.")
-        number = int(asked.argument)
+        number = int(asked.argument[:10])
         # Only of the same key: nobody resumes another person's. The database knows no larger numbers.
         found = await store.sessions.numbered(asked.session.key, number) if number < 2**31 else None
         if found is None:
@@ -265,7 +265,9 @@ def undo_command(store: Store, ending: SubagentStopper) -> CommandRow:
 
     async def undo(asked: CommandRequest) -> CommandReply | str:
         wanted, words = asked.argument or "1", asked.words
-        if not (wanted.isascii() and wanted.isdigit() and 1 <= int(wanted[:9]) <= limits.UNDO_TURNS_MAX):
+        if not (
+            wanted.isascii() and wanted.isdigit() and len(wanted) < 9 and 1 <= int(wanted) <= limits.UNDO_TURNS_MAX
+        ):
             return words.say(
                 "Write /undo, or /undo N for the last N exchanges (1 to {most}).", most=limits.UNDO_TURNS_MAX
             )

@@ -122,6 +122,7 @@ UNCLEAR = [
     ("every 2 weeks on monday at 9 tea", "14 days"),
     ("in 3000 days tea", "too far"),
     ("in 99999 months tea", "too far"),
+    ("0001-01-01 0:00 tea", "too far"),  # in UTC there is no such day
     ("cron 61 9 * * * tea", "cron"),
     ("cron 0 0 30 2 * tea", "cron"),
     ("call mum on Monday about cats at 9:00", "write the time first"),

@@ -340,7 +340,7 @@ async def test_undo_takes_several_back_and_says_how_many_there_were(agent: Agent
     assert await agent.ask("/undo") == "There is nothing to take back."
 
 
-@pytest.mark.parametrize("argument", ["0", "-1", "x", "101", "²", "1 2"])
+@pytest.mark.parametrize("argument", ["0", "-1", "x", "101", "²", "1 2", f"000000001{'0' * 20}", "1" * 5_000])
 async def test_undo_refuses_what_is_no_number_of_exchanges(agent: AgentProcess, argument: str) -> None:
     await agent.ask("say hello")
     assert (await agent.ask(f"/undo {argument}")).startswith("Write /undo, or /undo N")

@@ -13,6 +13,7 @@ import re
 import unicodedata
 from calendar import monthrange
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta, tzinfo
 from typing import Final
@@ -463,10 +464,11 @@ def _read(text: str, start: int, *, now: datetime, zone: tzinfo) -> tuple[When, 
     if end == start:
         return None
     _refuse_what_follows(phrase, text, end)
-    when = _resolve(phrase, now=now, zone=zone)
-    if when.due - now > timedelta(days=SCHEDULE_AHEAD_DAYS_MAX):
-        raise Unclear(lambda words: words.say("that is too far away"))
-    return when, end
+    with suppress(OverflowError):  # at both ends of the calendar there are days that UTC does not have
+        when = _resolve(phrase, now=now, zone=zone)
+        if when.due - now <= timedelta(days=SCHEDULE_AHEAD_DAYS_MAX):
+            return when, end
+    raise Unclear(lambda words: words.say("that is too far away"))
 
 
 def _parts(text: str, at: int, phrase: _Phrase) -> Iterator[tuple[_Match, _Reader]]:
