@@ -157,11 +157,15 @@ def _message(
 def _as_object(arguments: str) -> str:
     """Return the arguments of an earlier call as a JSON object. Some providers take no prompt in which they are
     anything else, and it would be in every prompt that follows."""
+    written = arguments or "{}"
+    return written if _is_object(written) else json.dumps({"unreadable": arguments}, ensure_ascii=False)
+
+
+def _is_object(arguments: str) -> bool:
     try:
-        is_object = isinstance(json.loads(arguments or "{}"), dict)
+        return isinstance(json.loads(arguments), dict)
     except (ValueError, RecursionError):
-        is_object = False
-    return (arguments or "{}") if is_object else json.dumps({"unreadable": arguments}, ensure_ascii=False)
+        return False
 
 
 def _add_thought(wire: dict[str, Any], thought: requests.Thoughts) -> None:
@@ -518,8 +522,10 @@ class _Gathered:
         self.finish_reason = choice.finish_reason or self.finish_reason
         for call in getattr(choice.delta, "tool_calls", None) or ():
             begun = self.calls.setdefault(call.index or 0, [_PartialCall()])
-            if call.id and begun[-1].id and call.id != begun[-1].id and call.function.name:
-                begun.append(_PartialCall())  # some servers give all calls the index 0, or none
+            has_ids = call.id and begun[-1].id
+            begins = call.function.name and (has_ids or call.function.arguments)
+            if begins and (call.id != begun[-1].id if has_ids else _is_object(begun[-1].arguments)):
+                begun.append(_PartialCall())  # some servers give all calls the index 0, or none, and no ids either
             partial = begun[-1]
             partial.id = call.id or partial.id
             partial.name = call.function.name or partial.name

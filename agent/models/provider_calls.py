@@ -39,6 +39,9 @@ _END: Final = re.compile(rb'"(?:finish_reason|stop_reason|finishReason)":\s*"[^"
 """In the event that says why an answer ends. No text of an answer can hold it: there, quotes are escaped."""
 _LAST: Final = re.compile(rb'"type":\s*"message_stop"')
 """In Anthropic's last event."""
+_OTHER_LIMITS: Final = frozenset({"model_length", "max_output_tokens"})
+_BROKEN_OFF: Final = frozenset({"error", "abort", "insufficient_system_resource"})
+"""Reasons of Mistral, DeepSeek, OpenRouter and vLLM; of each that it does not know litellm makes a `stop`."""
 _ENDS_UNSAID: Final = frozenset({"gemini"})
 """Wires on which a whole answer may end without a reason or a mark."""
 
@@ -176,6 +179,10 @@ def _normalized(event: Any) -> Any:
     if "choices" in event:
         event["choices"] = event["choices"] or []
     for choice in event.get("choices", ()):
+        if (finish := choice.get("finish_reason")) in _BROKEN_OFF:
+            return {"error": event.get("error") or {"message": f"the answer ended with {finish}"}}
+        if finish in _OTHER_LIMITS:
+            choice["finish_reason"] = "length"
         delta = choice["delta"] = choice.get("delta") or choice.get("message") or {}
         if isinstance(parts := delta.get("content"), list):  # Mistral's thinking models: https://docs.mistral.ai
             delta["content"] = "".join(part.get("text") or "" for part in parts if part.get("type") == "text")

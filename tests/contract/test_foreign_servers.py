@@ -16,7 +16,7 @@ import pytest
 
 from agent.models.catalog import ModelCatalog, ModelEndpoint
 from agent.models.litellm import LitellmClient
-from agent.models.requests import PromptMessage
+from agent.models.requests import PromptMessage, StopReason
 from gateway.contracts.errors import ContextTooLong, ModelUnavailable, QuotaSpent
 from gateway.contracts.messages import literal_text
 from gateway.contracts.sessions import Role, ToolCall
@@ -94,6 +94,12 @@ async def test_a_text_is_the_answer_and_no_thought(stream: bytes, text: str) -> 
         ),
         (called({"id": "a", "function": _LOOK}) + called({"id": "b", "function": _HILL}), _BOTH),
         (called({"id": "a", "function": _LOOK}, {"id": "a", "function": _HILL}), _BOTH),
+        (called({"index": 0, "id": "", "function": _LOOK}) + called({"index": 0, "id": "", "function": _HILL}), _BOTH),
+        (
+            called({"function": {**_LOOK, "arguments": '{"at'}})
+            + called({"function": {**_LOOK, "arguments": '": "sea"}'}}),
+            _BOTH[:1],
+        ),
         (called({"index": 0, "id": 7, "function": _LOOK}), _BOTH[:1]),
         (called({"index": 0, "id": "a"}) + called({"index": 0, "function": _LOOK}), _BOTH[:1]),
         (
@@ -139,10 +145,21 @@ async def test_no_answer_at_all_is_a_failure(said: bytes, name: str) -> None:
     assert (await heard_of(said, name=name)).error == "ModelUnavailable"
 
 
+@pytest.mark.parametrize("finish", ["model_length", "max_output_tokens"])
+async def test_an_answer_that_ends_at_another_limit_is_cut(finish: str) -> None:
+    one = await heard_of(delta(content="Half") + delta(finish) + _DONE)
+    assert (one.text, one.ending) == ("Half", StopReason.CUT)
+
+
 @pytest.mark.parametrize(
     "stream",
     [
         delta("", content="Half"),
+        *(
+            delta(content="Half") + delta(broken) + _DONE
+            for broken in ("error", "abort", "insufficient_system_resource")
+        ),
+        delta(content="Half") + called({"index": 0, "id": "a", "function": _LOOK}) + delta("error") + _DONE,
         delta(content="Half") + event({"object": "error", "message": "The engine died", "code": 500}),
         delta(content="Half") + b'event: error\ndata: {"message": "The engine died", "code": 500}\n\n',
     ],
