@@ -42,6 +42,11 @@ def _loaded(text: str) -> object:
             raise ToolError(
                 "the arguments end before they are complete, so nothing was done: write it again"
             ) from error
+        first, rest = text[: error.pos].strip(), text[error.pos :].strip(" \t\r\n,;")
+        if error.msg == "Extra data" and rest.startswith("{") and "{}" not in (first, rest) and first != rest:
+            raise ToolError(  # a repair would keep the last
+                "the arguments hold more than one object, so nothing was done: make a call for each"
+            ) from error
         openings = sum(map(text.count, "{[("))
         if len(text) > limits.REPAIRED_CHARS_MAX or openings > limits.REPAIRED_OPENINGS_MAX:
             raise ToolError(f"the arguments are not JSON ({error}): write it again") from error

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.tools.arguments import written_out
+from agent.tools.arguments import parse_arguments, written_out
+from gateway.contracts.errors import ToolError
 from gateway.scrub import scrub
 from tests.scrubbing import leaks, positives
 
@@ -33,6 +34,18 @@ def test_whatever_a_model_writes_can_be_stored(text: str) -> None:
 
 def test_nothing_at_all_is_no_arguments() -> None:
     assert written_out("") == "{}"
+
+
+@pytest.mark.parametrize("between", ["", "\n", ", ", ";"])
+def test_the_arguments_of_two_calls_are_not_those_of_the_last(between: str) -> None:
+    """Half of what was asked for would be done, and the result would tell of no more."""
+    with pytest.raises(ToolError, match="more than one object"):
+        parse_arguments(f'{{"path": "a"}}{between}{{"path": "b"}}')
+
+
+@pytest.mark.parametrize("behind", ["}", "<|end|>", "\n```", " {}"])
+def test_what_is_behind_the_arguments_and_says_nothing_is_left_out(behind: str) -> None:
+    assert parse_arguments(f'{{"path": "a"}}{behind}') == {"path": "a"}
 
 
 def test_arguments_nested_beyond_reason_are_taken_as_text() -> None:
