@@ -143,7 +143,7 @@ def _message(
             {
                 "id": call.id,
                 "type": "function",
-                "function": {"name": call.name, "arguments": _as_object(call.arguments)},
+                "function": {"name": requests.wire_name(call.name), "arguments": _as_object(call.arguments)},
             }
             for call in message.tool_calls
         ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -153,6 +154,15 @@ class RequestedCall:
     id: str
     name: str
     arguments: str
+
+
+_UNFIT: Final = re.compile(r"[^A-Za-z0-9_-]")
+
+
+def wire_name(name: str) -> str:
+    """Return the name of an earlier call as providers take it: a model may have made up any, and a prompt in which one
+    has other characters is refused."""
+    return _UNFIT.sub("_", name)[:64]
 
 
 class StopReason(StrEnum):

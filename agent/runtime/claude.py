@@ -27,7 +27,7 @@ from agent.engine import Engine, FirstPrompt, Turn
 from agent.models.catalog import ModelEndpoint
 from agent.models.client import ModelClient
 from agent.models.metering import cost_of, engine_plan
-from agent.models.requests import Gallery, PromptMessage, RequestedCall
+from agent.models.requests import Gallery, PromptMessage, RequestedCall, wire_name
 from agent.models.transcript import as_prompt
 from agent.prompts.library import PROMPTS
 from agent.runtime.claude_events import TOOL_PREFIX, ClaudeRecorder
@@ -100,7 +100,12 @@ def _blocks(message: PromptMessage, ids: Mapping[str, str], shown: Shown | None)
             blocks.append(_text(f"[The image {image.path} could not be shown to you.]"))
     blocks += [_text(message.text)] if message.text.strip() else []
     return blocks + [
-        {"type": "tool_use", "id": ids[call.id], "name": TOOL_PREFIX + call.name, "input": _input(call.arguments)}
+        {
+            "type": "tool_use",
+            "id": ids[call.id],
+            "name": TOOL_PREFIX + wire_name(call.name),
+            "input": _input(call.arguments),
+        }
         for call in message.tool_calls
     ]
 

@@ -353,6 +353,12 @@ async def test_images_are_shown_below_their_paths() -> None:
     assert with_two.most.tokens - without.most.tokens == 2 * IMAGE_TOKENS
 
 
+def test_a_name_that_a_model_made_up_is_sent_in_signs_that_are_taken() -> None:
+    called = ToolCall("c1", "multi_tool_use.parallel", CleanText("{}"))
+    history, _ = said_of((user("look"), PromptMessage(Role.ASSISTANT, literal_text(""), (called,)), user("and now?")))
+    assert [block["name"] for block in history[1][1]] == ["mcp__trivet__multi_tool_use_parallel"]
+
+
 async def test_more_images_than_one_request_takes_are_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agent.limits.CLAUDE_IMAGES_BYTES_MAX", 10)
     prompt = (user("look", "old.png", "new.png"),)

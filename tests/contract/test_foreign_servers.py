@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,7 +19,7 @@ from agent.models.catalog import ModelCatalog, ModelEndpoint
 from agent.models.litellm import LitellmClient
 from agent.models.requests import PromptMessage, StopReason
 from gateway.contracts.errors import ContextTooLong, ModelUnavailable, QuotaSpent
-from gateway.contracts.messages import literal_text
+from gateway.contracts.messages import CleanText, literal_text
 from gateway.contracts.sessions import Role, ToolCall
 from tests.contract.test_provider_calls import Heard, asking, heard
 from tests.parts.providers.script import Answer, Body, Fault, FaultKind
@@ -204,6 +205,23 @@ async def test_a_call_with_unreadable_arguments_spoils_no_later_prompt(name: str
             assert isinstance(sent, dict)
         case _:
             pytest.fail(f"no call in {body}")
+
+
+@pytest.mark.parametrize("wire", VENDORS)
+@pytest.mark.parametrize("made_up", ["multi_tool_use.parallel", "look<|channel|>json", "[redacted:token#1]", "a" * 90])
+async def test_a_call_of_a_made_up_name_spoils_no_later_prompt(wire: str, made_up: str) -> None:
+    """Vendors refuse a prompt in which a function is called by anything but 64 letters, digits, `_` and `-`."""
+    call = ToolCall(literal_text("call_a"), CleanText(made_up), literal_text("{}"))
+    before = (
+        PromptMessage(Role.USER, literal_text("Look.")),
+        PromptMessage(Role.ASSISTANT, literal_text(""), (call,)),
+        PromptMessage(Role.TOOL, literal_text("There is no such tool."), tool_call_id="call_a"),
+    )
+    async with asked(VENDORS[wire], always(Answer(("Hello.",)))) as (server, client):
+        assert (await heard(client, replace(asking(VENDORS[wire].model), messages=before))).text == "Hello."
+    names = re.findall(r'"name": "([^"]*)"', json.dumps(server.requests))
+    assert names
+    assert all(re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", name) for name in names)
 
 
 @pytest.mark.parametrize("refused", ["stream_options", "temperature"])
