@@ -197,7 +197,9 @@ _KEY_STATUS: Final = frozenset({401, 403})
 _KEY_WORDS: Final = ("api key not valid", "api_key_invalid", "invalid_api_key")  # some providers say it with a 400
 _SPENT_STATUS: Final = 402
 _SPENT_WORDS: Final = ("insufficient_quota", "exceeded your current quota", "credit balance", "billing", "usage limits")
-_WAIT_WORDS: Final = re.compile(r"try (?:again )?in (?=\d)(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)(ms|s))?")
+_WAIT_PART: Final = r"(\d+(?:\.\d+)?) ?(ms|millis|[dhms])"
+_WAIT_WORDS: Final = re.compile(rf"try (?:again )?(?:in|after) ((?:{_WAIT_PART}[a-z]*[ ,]*(?:and )?)+)")
+_UNITS_S: Final = {"ms": 0.001, "millis": 0.001, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _DAILY_WORD: Final = "perday"
 """In the names of Gemini's quotas of a day; all others it gives again within minutes, and names the time."""
 _TOO_LONG_WORDS: Final = (
@@ -658,12 +660,11 @@ def _retry_after_s(error: Exception) -> float | None:
 
 
 def _wait_said_s(said: str) -> float | None:
-    """Find in an error's words how long the provider asks to wait: "try again in 6m0s", "retry in 7.5s"."""
+    """Find in an error's words how long the provider asks to wait: "try again in 6m0s", "retry after 20 seconds"."""
     found = _WAIT_WORDS.search(said)
     if found is None:
         return None
-    hours, minutes, amount, unit = (part or "0" for part in found.groups())
-    return int(hours) * 3600 + int(minutes) * 60 + float(amount) / (1000 if unit == "ms" else 1)
+    return sum(float(amount) * _UNITS_S[unit] for amount, unit in re.findall(_WAIT_PART, found[1]))
 
 
 def _is_number(text: str) -> bool:
