@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
+from math import isinf
 from typing import Any, Final, Never
 
 import json_repair
@@ -36,7 +37,7 @@ def parse_arguments(text: str) -> Mapping[str, Any]:
 
 def _loaded(text: str) -> object:
     try:
-        return json.loads(text, parse_constant=_no_number)
+        return json.loads(text, parse_float=_number, parse_constant=_no_number)
     except json.JSONDecodeError as error:
         if _ends_early(text, error):
             raise ToolError(
@@ -86,9 +87,16 @@ def _inside(value: object) -> Iterable[object]:
     return ()
 
 
+def _number(written: str) -> float:
+    """Read a number with a point or an exponent; a whole one is an integer, which code that counts wants. Raises
+    `ToolError`."""
+    number = float(written)
+    return int(number) if number.is_integer() else _no_number(written) if isinf(number) else number
+
+
 def _no_number(name: str) -> Never:
     """Refuse NaN and Infinity: NaN would pass every bound, because it exceeds none. Raises `ToolError`."""
-    raise ToolError(f"the arguments hold {name}, which is no number in JSON")
+    raise ToolError(f"the arguments hold {name}, which is no number that can be used")
 
 
 def cleaned(text: str, scrub: Callable[[str], CleanText]) -> CleanText:

@@ -36,6 +36,17 @@ def test_nothing_at_all_is_no_arguments() -> None:
     assert written_out("") == "{}"
 
 
+@pytest.mark.parametrize(("written", "meant"), [("5.0", "5"), ("2e3", "2000"), ("2.5", "2.5"), ("[1.0]", "[1]")])
+def test_a_whole_number_is_one_however_it_is_written(written: str, meant: str) -> None:
+    """A schema takes 5.0 for an integer, and code that counts lines does not."""
+    assert repr(parse_arguments(f'{{"first_line": {written}}}')) == f"{{'first_line': {meant}}}"
+
+
+def test_a_number_beyond_all_bounds_is_none() -> None:
+    with pytest.raises(ToolError, match="1e400"):
+        parse_arguments('{"first_line": 1e400}')
+
+
 @pytest.mark.parametrize("between", ["", "\n", ", ", ";"])
 def test_the_arguments_of_two_calls_are_not_those_of_the_last(between: str) -> None:
     """Half of what was asked for would be done, and the result would tell of no more."""
