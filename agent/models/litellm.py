@@ -138,7 +138,7 @@ def _message(
             *(_picture(image, pictures[image]) for image in shown),
         ]
     if message.tool_calls:
-        wire["content"] = message.text or None  # litellm would put words of its own in place of an empty text
+        wire["content"] = message.text if message.text.strip() else None  # litellm would fill a blank with words
         wire["tool_calls"] = [
             {
                 "id": call.id,

@@ -208,6 +208,23 @@ async def test_a_call_with_unreadable_arguments_spoils_no_later_prompt(name: str
 
 
 @pytest.mark.parametrize("wire", VENDORS)
+@pytest.mark.parametrize("said", ["", "\n\n"])
+async def test_who_says_nothing_before_a_call_has_said_nothing(wire: str, said: str) -> None:
+    """Vendors refuse a text of white space, and litellm would put words into the model's mouth."""
+    call = ToolCall(literal_text("call_a"), literal_text("look"), literal_text("{}"))
+    before = (
+        PromptMessage(Role.USER, literal_text("Look.")),
+        PromptMessage(Role.ASSISTANT, CleanText(said), (call,)),
+        PromptMessage(Role.TOOL, literal_text("A hill."), tool_call_id="call_a"),
+    )
+    async with asked(VENDORS[wire], always(Answer(("Hello.",)))) as (server, client):
+        await heard(client, replace(asking(VENDORS[wire].model), messages=before))
+    assert set(re.findall(r'"(?:content|text)": "([^"]*)"', json.dumps(server.requests))) <= {
+        *("Look.", "A hill.", "You are a test.")
+    }
+
+
+@pytest.mark.parametrize("wire", VENDORS)
 @pytest.mark.parametrize("made_up", ["multi_tool_use.parallel", "look<|channel|>json", "[redacted:token#1]", "a" * 90])
 async def test_a_call_of_a_made_up_name_spoils_no_later_prompt(wire: str, made_up: str) -> None:
     """Vendors refuse a prompt in which a function is called by anything but 64 letters, digits, `_` and `-`."""
