@@ -179,8 +179,8 @@ def _normalized(event: Any) -> Any:
     if "choices" in event:
         event["choices"] = event["choices"] or []
     for choice in event.get("choices", ()):
-        if (finish := choice.get("finish_reason")) in _BROKEN_OFF:
-            return {"error": event.get("error") or {"message": f"the answer ended with {finish}"}}
+        if (finish := choice.get("finish_reason")) in _BROKEN_OFF and not event.get("error"):
+            raise ModelUnavailable(f"the answer ended with {finish}")
         if finish in _OTHER_LIMITS:
             choice["finish_reason"] = "length"
         delta = choice["delta"] = choice.get("delta") or choice.get("message") or {}
@@ -440,6 +440,8 @@ class ProviderCalls:
         """Raise the error that `acompletion` would raise in place of whatever litellm's classes raise."""
         try:
             yield
+        except ModelUnavailable:
+            raise
         except Exception as error:  # noqa: BLE001  # an endpoint that cannot be called, an event that nobody can read
             raise self._mapped(error, model, provider) from None
 

@@ -146,6 +146,17 @@ async def test_no_answer_at_all_is_a_failure(said: bytes, name: str) -> None:
     assert (await heard_of(said, name=name)).error == "ModelUnavailable"
 
 
+@pytest.mark.parametrize(
+    "model", ["mistral/small", "deepseek/deepseek-chat", "groq/llama", "openrouter/x/y", "xai/grok-3"]
+)
+async def test_each_chat_provider_may_break_off(model: str) -> None:
+    """Their classes in litellm read an error each in its own way."""
+    said = [{"index": 0, "delta": {"content": "Half"}, "finish_reason": finish} for finish in (None, "error")]
+    broken = [event({"id": "1", "created": 1, "model": "x", "choices": [choice]}) for choice in said]
+    async with asked(wire_of(broken), always(Answer())) as (_, client):
+        assert (await heard(client, asking(model))).error == "ModelUnavailable"
+
+
 @pytest.mark.parametrize("finish", ["model_length", "max_output_tokens"])
 async def test_an_answer_that_ends_at_another_limit_is_cut(finish: str) -> None:
     one = await heard_of(delta(content="Half") + delta(finish) + _DONE)
