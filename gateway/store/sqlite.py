@@ -361,14 +361,17 @@ class SqliteDatabase:
         opener = _Opener(str(url.database), busy_timeout_s)
         self._writer = _Writer(opener)
         self._readers = _Readers(opener)
+        self._has_worked = False
 
     async def write(self, work: Work[T], *, durable: bool = True, urgent: bool = True) -> T:
         """Run `work` in one transaction: all of it or nothing. One that is not `durable` survives the death of every
         process, but need not survive a power cut. One that is not `urgent` may wait for the next."""
         try:
-            return await self._writer.do(work, is_durable=durable, is_urgent=urgent)
+            result = await self._writer.do(work, is_durable=durable, is_urgent=urgent)
         except _ERRORS as error:
             raise self._in_our_words(error) from error
+        self._has_worked = True
+        return result
 
     async def read(self, work: Work[T]) -> T:
         """Run `work` with no transaction around it: each statement sees one state of its own."""
@@ -392,7 +395,7 @@ class SqliteDatabase:
         # SQLAlchemy's own connection, which migrations use, wraps what SQLite says.
         cause = error.orig if isinstance(error, exc.DBAPIError) else error
         if isinstance(cause, sqlite3.Error):
-            return _translated(cause, place)
+            return _translated(cause, place, has_worked=self._has_worked)
         if isinstance(error, TimeoutError):
             return StoreUnavailable(f"{place} is overloaded: no connection became free in time")
         return StoreError(f"{place}: {type(error).__name__}")
@@ -402,12 +405,12 @@ def _truncate_log(connection: SqliteConnection) -> None:
     connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
-def _translated(cause: sqlite3.Error, place: str) -> TrivetError:
+def _translated(cause: sqlite3.Error, place: str, *, has_worked: bool) -> TrivetError:
     code = getattr(cause, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
     if code in _UNAVAILABLE:
         return StoreUnavailable(f"{place} {_UNAVAILABLE[code]}")
-    if code in _CONFIG:
-        return ConfigError(f"{place} {_CONFIG[code]}")
+    if code in _CONFIG:  # what was right before will be again: the operator is at work, or descriptors are short
+        return (StoreUnavailable if has_worked else ConfigError)(f"{place} {_CONFIG[code]}")
     if "no such table" in str(cause) or "no such column" in str(cause):
         return SchemaMismatch(NOT_MIGRATED)
     return StoreError(f"{place} refused a statement ({getattr(cause, 'sqlite_errorname', type(cause).__name__)})")

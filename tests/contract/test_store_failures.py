@@ -106,6 +106,25 @@ async def test_a_folder_where_the_file_should_be(tmp_path: Path) -> None:
     assert str(tmp_path) in str(error)
 
 
+async def test_a_file_that_is_away_for_a_time(tmp_path: Path) -> None:
+    """As on a disk that is mounted anew, or without a descriptor left: what has begun waits for the end of it."""
+    folder, elsewhere = tmp_path / "data", tmp_path / "elsewhere"
+    database = open_database(f"sqlite+aiosqlite:///{folder}/trivet.db", busy_timeout_s=5.0)
+
+    async def ask() -> None:
+        await database.read(lambda connection: connection.exec_driver_sql("SELECT 1").all())
+
+    try:
+        await database.write(lambda connection: connection.exec_driver_sql("CREATE TABLE diary (day)"))
+        folder.rename(elsewhere)
+        with pytest.raises(StoreUnavailable, match="cannot be opened"):
+            await ask()
+        elsewhere.rename(folder)
+        await ask()
+    finally:
+        await database.close()
+
+
 async def test_a_locked_file_is_unavailable_and_then_available_again(sqlite_url: str) -> None:
     store = open_store(sqlite_url, busy_timeout_s=0.05)
     messages = [says(ANN, "hello", id_="m1")]
