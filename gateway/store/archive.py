@@ -198,18 +198,17 @@ def _add_queue(into: tarfile.TarFile, log: Path, folder: Path) -> bool:
 
 
 def restore(source: IO[bytes], data_dir: Path, *, takes_queue: bool) -> Restored:
-    """Unpack an archive as `data_dir`, which does not exist yet or is empty. It appears whole: what is unpacked is
-    beside it until its database has been read through. Owners are not restored: all of it belongs to the user
-    who restores it.
+    """Unpack an archive as `data_dir`, which does not exist yet or is empty. Until its database has been read through,
+    what is unpacked is in a folder of its own there: `data_dir` may be a volume, and what is around it root's. Owners
+    are not restored: all of it belongs to the user who restores it.
 
     Raises `ConfigError` where `data_dir` holds something or `source` is no archive of ours, and `StoreUnavailable`
     where the database in it is damaged."""
     if data_dir.exists() and (not data_dir.is_dir() or any(data_dir.iterdir())):
         raise ConfigError(f"{data_dir} is not empty: move it away, or name another data_dir")
-    data_dir.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(dir=data_dir.parent, prefix=f".{data_dir.name}-") as place:  # nobody else may look in
-        unpacked = Path(place, "unpacked")
-        unpacked.mkdir(mode=0o700)
+    data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=data_dir) as place:  # nobody else may look in
+        unpacked = Path(place)
         left_out = 0
 
         def kept(row: tarfile.TarInfo, folder: str) -> tarfile.TarInfo | None:
@@ -233,7 +232,8 @@ def restore(source: IO[bytes], data_dir: Path, *, takes_queue: bool) -> Restored
         has_queue = (unpacked / QUEUE_NAME).is_dir()
         if has_queue and not takes_queue:
             shutil.rmtree(unpacked / QUEUE_NAME)
-        unpacked.replace(data_dir)
+        for each in unpacked.iterdir():
+            each.replace(data_dir / each.name)
     settings = data_dir / SETTINGS_NAME
     return Restored(rows, files, left_out, has_queue, settings if settings.is_file() else None)
 

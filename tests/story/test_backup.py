@@ -198,6 +198,21 @@ async def test_a_backup_is_put_back_whole_and_counted(
     assert "is not empty" in str((await asyncio.to_thread(restored)).exception)
 
 
+def test_a_folder_that_is_there_is_filled_and_not_replaced(
+    kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be a volume, and the folder that it is in may be root's alone."""
+    assert taken("--output", "all.tar.gz").exit_code == 0
+    home = tmp_path / "new"
+    home.mkdir()
+    before = home.stat().st_ino
+    monkeypatch.setenv("TRIVET_DATA_DIR", str(home))
+    result = restored()
+    assert result.exit_code == 0, result.output
+    assert home.stat().st_ino == before
+    assert sorted(names_in(home)) == ["placeholder-key", "workspaces"]
+
+
 @pytest.mark.parametrize("options", [(), ("--with-queue",)])
 async def test_what_waits_is_in_it_and_waits_again_where_that_is_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
@@ -261,7 +276,7 @@ async def test_what_is_not_whole_is_not_put_back(
     assert result.exit_code == 1
     told = str(result.exception)
     assert "no whole archive" in told or "is damaged" in told
-    assert not home.exists()
+    assert names_in(home) == []
     assert not any(name.startswith(".") for name in names_in(tmp_path))
 
 
