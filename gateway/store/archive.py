@@ -17,6 +17,7 @@ import pwd
 import shutil
 import sqlite3
 import stat
+import sys
 import tarfile
 import time
 import zlib
@@ -202,10 +203,13 @@ def restore(source: IO[bytes], data_dir: Path, *, takes_queue: bool) -> Restored
     what is unpacked is in a folder of its own there: `data_dir` may be a volume, and what is around it root's. Owners
     are not restored: all of it belongs to the user who restores it.
 
-    Raises `ConfigError` where `data_dir` holds something or `source` is no archive of ours, and `StoreUnavailable`
-    where the database in it is damaged."""
+    Raises `ConfigError` where `data_dir` holds something, `source` is no archive of ours or Python is too old, and
+    `StoreUnavailable` where the database in it is damaged."""
     if data_dir.exists() and (not data_dir.is_dir() or any(data_dir.iterdir())):
         raise ConfigError(f"{data_dir} is not empty: move it away, or name another data_dir")
+    if not hasattr(tarfile, "data_filter"):  # as that of Debian 12
+        remedy = "use Python 3.11.4 or newer, or unpack the archive into data_dir with `tar -xzf`"
+        raise ConfigError(f"this Python ({sys.version.split()[0]}) cannot unpack safely: {remedy}")
     data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     with TemporaryDirectory(dir=data_dir) as place:  # nobody else may look in
         unpacked = Path(place)

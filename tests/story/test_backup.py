@@ -16,6 +16,7 @@ from typer.testing import CliRunner, Result
 
 from gateway.bus.bus import open_bus
 from gateway.bus.embedded import EmbeddedValkey
+from gateway.contracts.errors import ConfigError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.sessions import Grant, GrantRole
 from gateway.ops.cli.start import app
@@ -278,6 +279,19 @@ async def test_what_is_not_whole_is_not_put_back(
     assert "no whole archive" in told or "is damaged" in told
     assert names_in(home) == []
     assert not any(name.startswith(".") for name in names_in(tmp_path))
+
+
+def test_a_python_that_cannot_unpack_safely_says_so(
+    kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As that of Debian 12, 3.11.2."""
+    assert taken("--output", "all.tar.gz").exit_code == 0
+    monkeypatch.delattr(tarfile, "data_filter")
+    monkeypatch.setenv("TRIVET_DATA_DIR", str(tmp_path / "new"))
+    told = restored().exception
+    assert isinstance(told, ConfigError)
+    assert "3.11.4" in str(told)
+    assert "tar " in str(told)
 
 
 def _deepen(folder: Path, name: str, levels: int) -> None:
