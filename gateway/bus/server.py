@@ -184,6 +184,7 @@ class Server:
         if self.address.arrangement is Arrangement.SENTINEL:
             return _usable(lambda: self._watched(settings))
         pool: ConnectionPool = _usable(lambda: ConnectionPool.from_url(self._url(node), **settings))
+        _usable(pool.make_connection)  # which looks at the options first
         return Redis.from_pool(pool)
 
     def _watched(self, settings: dict[str, Any]) -> Redis:
@@ -220,7 +221,7 @@ def _usable(make: Callable[[], _T]) -> _T:
     try:
         return make()
     except (ValueError, TypeError, RedisError) as error:
-        raise ConfigError(f"redis.url cannot be used: wrong value of an option ({type(error).__name__})") from None
+        raise ConfigError(f"redis.url cannot be used: unknown option or value ({type(error).__name__})") from None
 
 
 async def _shake_hands(connection: Connection) -> None:
@@ -414,9 +415,10 @@ def _check_options(parts: SplitResult, arrangement: Arrangement) -> None:
     for option in parse_qs(parts.query):
         is_login = arrangement is Arrangement.SENTINEL and option in _LOGIN_OPTIONS
         is_database = arrangement is Arrangement.ONE and option == "db"
-        if not (is_login or is_database or option.startswith("ssl_")):
+        is_tls = parts.scheme.startswith("rediss") and option.startswith("ssl_")
+        if not (is_login or is_database or is_tls):
             raise ConfigError(
-                f"redis.url: the option {option} is not supported; db and ssl_… are, "
+                f"redis.url: the option {option} is not supported; db is, with rediss ssl_…, "
                 "and for Sentinels sentinel_username and sentinel_password"
             )
 

@@ -238,7 +238,9 @@ def sqlite_file(url: str) -> Path | None:
 def _parse(url: str) -> URL:
     try:
         parsed = make_url(url)
-    except (ArgumentError, ValueError):
+        (parsed.host or "").encode("idna")  # this and the next: or the connection's own error would say it
+        (parsed.port or 0).to_bytes(2)
+    except (ArgumentError, ValueError, OverflowError):
         raise ConfigError(f"database.url is not a database URL: write {_FORMS}") from None
     if parsed.drivername not in {"sqlite+aiosqlite", "postgresql+asyncpg"}:
         raise ConfigError(f"database.url uses {parsed.drivername[:40]!r}, which Trivet does not: write {_FORMS}")

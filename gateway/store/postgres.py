@@ -171,6 +171,8 @@ class PostgresDatabase:
             _, options = _DIALECT.create_connect_args(self.url)
         except exc.ArgumentError as error:
             raise ConfigError("database.url has hosts and ports that do not fit: each host needs a port") from error
+        except (ValueError, TypeError) as error:
+            raise ConfigError("database.url has an option that is no number: write it once, in digits") from error
         if unknown := options.keys() - _OPTIONS:
             raise ConfigError(f"database.url has the option `{min(unknown)[:40]}`, which Trivet does not take")
         kept = options.pop("prepared_statement_cache_size", STATEMENTS_PREPARED)  # 0 for some poolers

@@ -56,6 +56,9 @@ def guarded_port(valkey_server: EmbeddedValkey, raw_redis: Any) -> Iterator[int]
         ("unix://", "path of a socket"),
         ("redis://localhost?decode_responses=true", "decode_responses is not supported"),
         ("rediss://localhost?ssl_cert_reqs=perhaps", "cannot be used"),
+        ("rediss://localhost?ssl_trust=all", "cannot be used"),
+        ("rediss+cluster://localhost?ssl_trust=all", "cannot be used"),
+        ("redis://localhost?ssl_cert_reqs=none", "ssl_cert_reqs is not supported"),
         ("redis://localhost?db=first", "cannot be used"),
     ],
 )
