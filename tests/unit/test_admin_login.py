@@ -50,7 +50,9 @@ async def test_a_wrong_token_gets_no_cookie_and_is_told_so(browser: httpx.AsyncC
     assert "That is not the admin token." in answer.text
 
 
-@pytest.mark.parametrize("headers", [{}, {"Sec-Fetch-Site": "cross-site"}, {"Origin": "http://evil"}])
+@pytest.mark.parametrize(
+    "headers", [{}, {"Sec-Fetch-Site": "cross-site"}, {"Origin": "http://evil"}, {"Origin": "http://["}]
+)
 async def test_nobody_signs_others_in_from_elsewhere(browser: httpx.AsyncClient, headers: dict[str, str]) -> None:
     assert (await browser.post("/login", data={"token": TOKEN}, headers=headers)).status_code == 403
 
