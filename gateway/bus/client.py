@@ -282,11 +282,14 @@ def is_passing(error: Exception) -> bool:
     return isinstance(error, ResponseError) and str(error).startswith(_PASSING)
 
 
-def translated(error: Exception, where: str) -> BusError | ConfigError:
-    """Translate an error of redis: `BusUnavailable` to try again, `ConfigError` for the operator, `BusError` else."""
+def translated(error: Exception, where: str, *, has_worked: bool = False) -> BusError | ConfigError:
+    """Translate an error of redis: `BusUnavailable` to try again, `ConfigError` for the operator, `BusError` else. A
+    login that was refused and `has_worked` before will again: the operator is at work."""
     error = _unwrapped(error)
     if isinstance(error, AuthenticationError | AuthorizationError | NoPermissionError):
-        return ConfigError(f"Redis at {where} refused us: check user, password and rights in redis.url")
+        is_waited_for = has_worked and not isinstance(error, NoPermissionError)
+        kind = BusUnavailable if is_waited_for else ConfigError
+        return kind(f"Redis at {where} refused us: check user, password and rights in redis.url")
     if isinstance(error, MasterNotFoundError):
         return BusUnavailable(f"the Sentinels at {where} name no primary: start it, or correct redis.url")
     if isinstance(error, MovedError) and not where.startswith("redis+cluster:"):
@@ -460,7 +463,7 @@ class PipelinedConnection:
         if call.answer.done():  # its caller was cancelled
             return
         if isinstance(answer, Exception):
-            call.answer.set_exception(translated(answer, self._where))
+            call.answer.set_exception(translated(answer, self._where, has_worked=True))  # `open_bus` has tried it
         else:
             call.answer.set_result(answer)
 
@@ -616,7 +619,7 @@ class Pool:
         except (RedisError, OSError) as error:
             if isinstance(error, _ELSEWHERE):
                 await self.look_again()
-            raise translated(error, self._where) from error
+            raise translated(error, self._where, has_worked=True) from error
         return list(map(shaped, commands, answers))
 
     async def transaction(self, commands: Sequence[Command]) -> None:

@@ -7,10 +7,12 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from redis.asyncio import Redis
 
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import EmbeddedValkey
@@ -88,6 +90,27 @@ async def test_a_wrong_password_is_told_on_a_unix_socket_too(valkey_server: Embe
     with pytest.raises(ConfigError, match="check user, password") as caught:
         await open_bus(f"unix://{login}{urlsplit(valkey_server.url).path}")
     assert "wrong-secret" not in str(caught.value)
+
+
+async def test_a_login_that_is_refused_for_a_time_is_waited_for(tmp_path: Path) -> None:
+    """As while an operator changes passwords: it does not stop the gateway, and counts against no message."""
+    server = EmbeddedValkey(tmp_path)
+    bus = await open_bus(await server.start(), installation=INSTALLATION)
+    operator = Redis.from_url(server.url)
+    try:
+        (password,) = (await operator.config_get("requirepass")).values()
+        await operator.config_set("requirepass", "another-secret")
+        await operator.execute_command("CLIENT", "KILL", "TYPE", "normal")  # type: ignore[no-untyped-call]
+        for asked in (bus.operator.ping(), bus.files.wanted_file(wait_s=0)):
+            with pytest.raises(BusUnavailable, match="check user, password"):
+                await asked
+        await operator.config_set("requirepass", str(password))
+        await bus.operator.ping()
+        assert await bus.files.wanted_file(wait_s=0) is None
+    finally:
+        await operator.aclose()
+        await bus.close()
+        await server.stop()
 
 
 async def test_an_unreachable_server_is_named_without_its_password() -> None:
