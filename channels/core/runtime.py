@@ -27,7 +27,14 @@ from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.deliveries import Deliveries
 from gateway.bus.embedded import embedded_url
 from gateway.config import Settings
-from gateway.contracts.errors import AddressDead, BusUnavailable, CredentialsRejected, DeliveryError, RateLimited
+from gateway.contracts.errors import (
+    AddressDead,
+    BusUnavailable,
+    CredentialsRejected,
+    DeliveryError,
+    RateLimited,
+    TrivetError,
+)
 from gateway.contracts.ids import ReplyAddress, turn_id_of
 from gateway.contracts.messages import Activity, DeliveryState, Reply
 from gateway.contracts.ports import Clock
@@ -378,7 +385,7 @@ class ChannelRuntime:
                     shown = state if state == CONNECTED else self._scrubber.scrub(state)
                     await self._operator.report_channel(self._adapter.name, shown, ttl_s=CHANNEL_REPORT_TTL_S)
                     told, due_s = state, now_s + REPORT_EVERY_S
-                except BusUnavailable:
+                except TrivetError:
                     log.debug("%s: nobody can be told how it is", self._adapter.name)
             await asyncio.sleep(LOOK_EVERY_S)
 

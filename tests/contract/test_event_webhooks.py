@@ -27,7 +27,7 @@ from channels.emulators.serving import listening
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
 from gateway.config.features import Webhook, WebhookEvent
-from gateway.contracts.errors import AddressDead, RateLimited, SendFailed
+from gateway.contracts.errors import AddressDead, BusError, RateLimited, SendFailed
 from gateway.contracts.ids import SessionKey, SessionScope
 from gateway.contracts.messages import DeliveryState, Reply, literal_text
 from gateway.scrub import Scrubber
@@ -122,6 +122,23 @@ async def test_one_that_is_away_is_told_when_it_is_back_and_no_event_waits_for_a
         await until_found(partial(attempts, bus, receiver.event("t0")))
         async with receiver.there():
             await until(lambda: {said["turn_id"] for _, said in receiver.calls} == {f"t{each}" for each in range(9)})
+
+
+async def test_a_report_that_the_bus_refuses_ends_no_channel(
+    bus: RedisBus, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """How a channel is, is for the operator: what it does for people goes on."""
+    refused: list[str] = []
+
+    async def refuse(_: object, channel: str, state: str, *, ttl_s: float) -> None:
+        refused.append(channel)
+        raise BusError("no such command here")
+
+    monkeypatch.setattr(type(bus.operator), "report_channel", refuse)
+    async with receiver.there(), telling(bus, receiver):
+        await until(lambda: len(refused) > 1)
+        await bus.deliveries.publish([receiver.event("t1")])
+        await until(lambda: len(receiver.calls) == 1)
 
 
 async def attempts(bus: RedisBus, event: Reply) -> int:
