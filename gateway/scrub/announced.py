@@ -186,7 +186,7 @@ class AnnouncedValue(State):
     _is_for_something = False  # the word is over, what follows tells of another thing (`the password for the type box`)
     _is_exchanged = False  # `change my password from …`: the new one may follow, behind "to"
     _is_again = False  # one value was said, perhaps another follows (`…, no wait, …`, `… or …`)
-    _is_far = False  # another clause or sentence began: only what looks like a password is one
+    _is_new_clause = False  # another clause or sentence began: only what looks like a password is one
     _fillers = 0
     _newlines = 0
     _is_below = _in_list = False
@@ -261,8 +261,8 @@ class AnnouncedValue(State):
         """Return the position after one connecting piece; `at` itself if a value may begin here; None to give up."""
         char = text[at]
         if self._is_question and char not in "\r\n":
-            return self._go_far(at) if char == " " else None
-        if self._is_again and (char in "\r\n=" or (char == ":" and self._bond < Bond.SAID and not self._is_far)):
+            return self._pass_clause(at) if char == " " else None
+        if self._is_again and (char in "\r\n=" or (char == ":" and self._bond < Bond.SAID and not self._is_new_clause)):
             return None
         if self._is_again and (sign := SAYS_AGAIN.match(text, at, unit_end(text, at, min(end, at + 8)))):
             return sign.end()
@@ -318,7 +318,7 @@ class AnnouncedValue(State):
             self._is_question = True
             return unit
         is_clause = unit == at + 1 and (char in ".;!" or (char == "," and self._fillers > 0))
-        if is_clause and (far := self._go_far(at)) is not None:
+        if is_clause and (far := self._pass_clause(at)) is not None:
             return far
         if (char in ".;?!" and unit == at + 1) or (char == "[" and PLACEHOLDER.match(text, at, unit)):
             return None
@@ -349,10 +349,12 @@ class AnnouncedValue(State):
             return loose
         return self._open(text, at, unit)
 
-    def _go_far(self, at: int) -> int | None:
+    def _pass_clause(self, at: int) -> int | None:
+        """Pass the end of a clause, behind which people may still tell what they chose; None where nobody does."""
         if self._family is not KeywordFamily.PERSONAL or self._bond is Bond.ASSIGNED or self._is_below:
             return None
-        self._is_again, self._is_far, self._is_question, self._bond, self._fillers = True, True, False, Bond.LOOSE, 0
+        self._is_again = self._is_new_clause = True
+        self._is_question, self._bond, self._fillers = False, Bond.LOOSE, 0
         return at + 1
 
     def _pass_loose_sign(self, text: str, at: int, unit: int) -> int | None:
@@ -454,8 +456,8 @@ class AnnouncedValue(State):
         lowered = word.lower()
         if self._is_again:
             is_carried = lowered in words.carries
-            self._fillers += not (self._is_far and is_carried)
-            if self._is_far:
+            self._fillers += not (self._is_new_clause and is_carried)
+            if self._is_new_clause:
                 is_said = lowered in words.says or (is_carried and lowered in words.corrects)
                 is_near = self._fillers < 2 or self._bond is Bond.ADJACENT
                 self._bond = Bond.ADJACENT if is_said and is_near else self._bond if is_carried else Bond.LOOSE
@@ -603,7 +605,7 @@ class AnnouncedValue(State):
         return stop if behind.group().endswith("/") or is_random(text[at:stop]) else at
 
     def _is_secret(self, value: str) -> bool:
-        things = vocabulary().things if self._is_far else ()
+        things = vocabulary().things if self._is_new_clause else ()
         if not self._quote and (is_reference(value) or value.lower().startswith(things)):
             return False
         is_long = self._family is KeywordFamily.VAGUE and len(value) >= _NAMED_KEY_CHARS_MIN

@@ -43,16 +43,20 @@ def open_head(run: str) -> int | None:
 
 def begins_token(run: str) -> bool:
     """Tell whether the run begins with a token."""
-    rules = rule_book()
-    first = (literal for at, literal in rules.sites(run[: _anchor_chars_max()])[:1] if not at)
-    return any(rule.match(run, 0, 0) for literal in first for rule in rules.beginning_with(run, 0, literal))
+    first, rules = _first_anchor(run), rule_book()
+    return bool(first) and any(rule.match(run, 0, 0) for rule in rules.beginning_with(run, 0, first))
 
 
 def _is_marked(piece: str) -> bool:
     """Tell whether it begins as only a token does (`hf_`, `AKIA`), whether or not all of that is there; the middle of a
     token begins so once in many thousand lines."""
-    first = rule_book().sites(piece[: _anchor_chars_max()])[:1]
-    return any(not at and len(literal) + (not literal[-1].isalnum()) >= _MARK_CHARS_MIN for at, literal in first)
+    first = _first_anchor(piece)
+    return len(first) + (not first[-1:].isalnum()) >= _MARK_CHARS_MIN
+
+
+def _first_anchor(run: str) -> str:
+    """Return the anchor that the run begins with; empty if there is none."""
+    return next((literal for at, literal in rule_book().sites(run[: _anchor_chars_max()])[:1] if not at), "")
 
 
 def is_beginning(piece: str) -> bool:

@@ -23,7 +23,7 @@ from tests.architecture.code_stats import (
 
 LIMITS: Final = {
     "files": 369,
-    "lines": 102_625,
+    "lines": 102_631,
     "one_importer": 17.3,
     "duplicate_classes": 0,
     "no_verb": 0.1,
